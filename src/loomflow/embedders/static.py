@@ -1,0 +1,72 @@
+"""The embedded default: static word vectors whose weights lie in the `wordllama` package.
+
+A text's vector is the mean of its tokens' vectors. That is weaker than a transformer and a thousand times faster, needs no
+network, no key and no GPU, and inside the hybrid search it makes up most of the difference.
+
+Only the two data files of the package are read: its own loader tries to fetch the tokenizer from the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import threading
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import safe_open
+from tokenizers import Tokenizer
+
+from ..errors import EmbedderError
+
+WEIGHTS = "weights/l2_supercat_256.safetensors"
+TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+MAX_CHARS = 8_000
+INLINE_CHARS = 20_000
+"""Up to so much text is embedded on the spot (under 3 ms); more goes to a thread, to keep the event loop free."""
+
+_loading = threading.Lock()
+
+
+class StaticEmbedder:
+    """Mean of static token vectors, 256 dimensions. Loaded once a process, on first use, in a thread."""
+
+    name = "wordllama:l2_supercat_256"
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> NDArray[np.float32]:
+        """Embed texts, each cut to `MAX_CHARS`; shape [n, 256]. A text without known tokens is a zero row.
+
+        Raises:
+            EmbedderError: the package or its files are missing.
+        """
+        short = [text[:MAX_CHARS] for text in texts]
+        if _model.cache_info().currsize and sum(map(len, short)) <= INLINE_CHARS:
+            return _embed(short)
+        return await asyncio.to_thread(_embed, short)
+
+
+def _embed(texts: Sequence[str]) -> NDArray[np.float32]:
+    with _loading:
+        weights, tokenizer = _model()
+    rows = np.zeros((len(texts), weights.shape[1]), dtype=np.float32)
+    for row, encoding in zip(rows, tokenizer.encode_batch(list(texts), add_special_tokens=False), strict=True):
+        if encoding.ids:
+            row[:] = weights[encoding.ids].mean(axis=0, dtype=np.float32)
+    return rows
+
+
+@cache
+def _model() -> tuple[NDArray[np.float16], Tokenizer]:
+    package = importlib.util.find_spec("wordllama")
+    if package is None or not package.submodule_search_locations:
+        raise EmbedderError("the default embedder needs the package wordllama: pip install wordllama")
+    folder = Path(package.submodule_search_locations[0])
+    for name in (WEIGHTS, TOKENIZER):
+        if not (folder / name).is_file():
+            raise EmbedderError(f"the package wordllama has no file {name}; install the pinned version of it")
+    with safe_open(folder / WEIGHTS, framework="np") as file:
+        weights: NDArray[np.float16] = file.get_tensor("embedding.weight")
+    return weights, Tokenizer.from_file(str(folder / TOKENIZER))

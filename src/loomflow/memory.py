@@ -1,0 +1,415 @@
+"""The facade: a memory of working blocks, facts and episodes, and the injection made from it.
+
+This is the one module that chains the stages: recall, rank, pack, render.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
+from functools import cached_property, partial
+from types import EllipsisType
+from typing import Any, Self
+
+from .checks import check_id, check_limit, check_text, check_user_id, utc_or_none
+from .embedding import embed_all
+from .errors import ConfigError, ConflictError
+from .facts import Facts
+from .items import Episode, EpisodeMatch, Fact, FactMatch, Forgotten, MemoryBlock, MemoryStats, SessionMessage
+from .locations import Location, locate
+from .pipeline.pack import pack_all, pack_budget
+from .pipeline.rank import MAX_FACTS, rank
+from .pipeline.recall import DEPTH, Question, embed_query, fuse_episodes, fuse_facts, recall, search_for
+from .ports import Embedder, NewEpisode, Store, Turn
+from .receipt import Injection
+from .settings import Tuning
+from .tokens import counter_or_estimate
+from .transfer import Imported, export_user, import_user
+
+logger = logging.getLogger("loomflow")
+
+RECALL_LIMIT = 12
+MAX_BLOCK_CHARS = 50_000
+BACKENDS = {"inmemory": "loomflow.stores.sqlite", "sqlite": "loomflow.stores.sqlite"}
+"""Which module serves which kind of URL. Loaded on first use, with all that it needs."""
+
+
+class Memory:
+    """What an agent knows about its users. Safe to use from several threads and event loops.
+
+    Open one with `Memory.open`; the constructor takes a store and an embedder that are made already.
+
+    Args:
+        store: where memories are kept.
+        embedder: what `Memory.open` takes.
+        max_block_chars: longest working block that may be written.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        embedder: Any = "default",
+        max_block_chars: int = MAX_BLOCK_CHARS,
+    ) -> None:
+        self._configure(lambda: store, embedder, max_block_chars)
+
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str] = "inmemory",
+        *,
+        embedder: Any = "default",
+        max_block_chars: int = MAX_BLOCK_CHARS,
+    ) -> Memory:
+        """Make a memory at a URL or path. It opens on first use and creates the database if there is none.
+
+        Args:
+            url: `inmemory`, `sqlite:./bot.db`, `sqlite:////abs/path.db`, or the path of a file.
+            embedder: "default" (static vectors that come with the package: no network, no key), an object with `name`
+                and `async embed(texts, *, query)`, a function from a list of texts to a list of vectors, or None for
+                keyword search only.
+            max_block_chars: longest working block that may be written.
+
+        Raises:
+            ConfigError: the URL or the embedder is of no known form.
+        """
+        location = locate(url)
+        if location.kind not in BACKENDS:
+            raise ConfigError("memory postgresql://... is not supported by this version; use sqlite:PATH or inmemory")
+        memory = cls.__new__(cls)
+        memory._configure(partial(_store_at, location), embedder, max_block_chars)
+        return memory
+
+    def _configure(self, make_store: Callable[[], Store], embedder: Any, max_block_chars: int) -> None:
+        if embedder != "default" and isinstance(embedder, str):
+            raise ConfigError.of("embedder", '"default", an embedder, a function or None', embedder)
+        self._make_store = make_store
+        self._embedder_spec = embedder
+        self._max_block_chars = check_limit("max_block_chars", max_block_chars)
+        self._warned: set[str] = set()
+        self.facts = Facts(lambda: self.store, lambda: self.embedder)
+
+    @cached_property
+    def store(self) -> Store:
+        """The store behind this memory."""
+        return self._make_store()
+
+    @cached_property
+    def embedder(self) -> Embedder | None:
+        """The embedder in use; None for keyword search only."""
+        if self._embedder_spec is None:
+            return None
+        return importlib.import_module("loomflow.embedders").resolve_embedder(self._embedder_spec)
+
+    async def __aenter__(self) -> Self:
+        await self.store.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Finish and release everything. A closed memory opens again on use; one `inmemory` is then empty."""
+        await self.store.aclose()
+
+    # Working blocks
+
+    async def working(self, *, user_id: str | None = None) -> list[MemoryBlock]:
+        """List the working blocks, in the order in which they were first written."""
+        return await self.store.blocks(user_id)
+
+    async def update_block(
+        self, name: str, content: str, *, user_id: str | None = None, expected_version: int | None = None
+    ) -> MemoryBlock:
+        """Write a block.
+
+        Args:
+            name: of the block; one line.
+            content: its new text.
+            user_id: whose block.
+            expected_version: refuse the write unless the block still has this version (0: does not exist).
+
+        Raises:
+            ConflictError: the block has another version by now, and nothing was written.
+            ConfigError: the text is too long.
+        """
+        new = MemoryBlock(name, self._checked_content(content), user_id=user_id)
+
+        def plan(old: MemoryBlock | None) -> MemoryBlock:
+            version = old.version if old else 0
+            if expected_version is not None and expected_version != version:
+                raise ConflictError(f"block {name!r} is at version {version}, not {expected_version}; read it again")
+            return new
+
+        return await self._change_block(user_id, name, plan)
+
+    async def append_block(
+        self, name: str, text: str, *, user_id: str | None = None, separator: str = "\n"
+    ) -> MemoryBlock:
+        """Add text at the end of a block, in one step that no other writer interleaves; creates the block if need be.
+
+        Raises:
+            ConfigError: the block would become too long; nothing was written.
+        """
+        added = check_text("text", text)
+
+        def plan(old: MemoryBlock | None) -> MemoryBlock:
+            content = f"{old.content}{separator}{added}" if old and old.content else added
+            return MemoryBlock(name, self._checked_content(content), user_id=user_id)
+
+        return await self._change_block(user_id, name, plan)
+
+    async def delete_block(self, name: str, *, user_id: str | None = None) -> bool:
+        """Delete a block; whether there was one."""
+        found: list[MemoryBlock] = []
+
+        def plan(old: MemoryBlock | None) -> None:
+            found.extend([old] if old else [])
+
+        await self.store.change_block(user_id, name, plan)
+        return bool(found)
+
+    async def _change_block(self, user_id: str | None, name: str, plan: Any) -> MemoryBlock:
+        block = await self.store.change_block(user_id, name, plan)
+        assert block is not None
+        return block
+
+    def _checked_content(self, content: str) -> str:
+        text = check_text("block content", content)
+        if len(text) > self._max_block_chars:
+            raise ConfigError(
+                f"block content must be at most {self._max_block_chars} characters (max_block_chars), got {len(text)}"
+            )
+        return text
+
+    # Episodes and recall
+
+    async def remember(self, episodes: Episode | Iterable[Episode]) -> list[Episode]:
+        """Store one or several finished runs. An id that is there already is the same episode and is left as it is.
+
+        They become part of the chat history of their session, at its end.
+
+        Returns:
+            The episodes as stored, with id and time, in the order given.
+        """
+        told = [episodes] if isinstance(episodes, Episode) else list(episodes)
+        for episode in told:
+            if not isinstance(episode, Episode):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigError.of("episodes", "an Episode or a list of them", episode)
+        embedded = await embed_all(self.embedder, [episode.text for episode in told])
+        stored = list(told)
+        for user_id in dict.fromkeys(episode.user_id for episode in told):
+            places = [place for place, episode in enumerate(told) if episode.user_id == user_id]
+            batch = [NewEpisode(told[place], embedded[place]) for place in places]
+            for place, episode in zip(places, await self.store.add_episodes(user_id, batch), strict=True):
+                stored[place] = episode
+        return stored
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        limit: int = RECALL_LIMIT,
+        without_session: str | None = None,
+    ) -> list[Episode]:
+        """Find the episodes that fit a question, best first; see `recall_scored`."""
+        matches = await self.recall_scored(query, user_id=user_id, limit=limit, without_session=without_session)
+        return [match.episode for match in matches]
+
+    async def recall_scored(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        limit: int = RECALL_LIMIT,
+        without_session: str | None = None,
+    ) -> list[EpisodeMatch]:
+        """Find the episodes that fit a question, best first, with their ranks in the two searches.
+
+        Args:
+            query: the question; a blank one finds nothing.
+            user_id: whose episodes.
+            limit: how many at most.
+            without_session: leave out the episodes of this session.
+        """
+        question = Question(check_text("query", query), check_user_id(user_id), without_session)
+        episodes, _ = await self._search(question, check_limit("limit", limit))
+        return list(episodes)
+
+    async def recall_facts(
+        self, query: str, *, user_id: str | None = None, limit: int = MAX_FACTS, at: datetime | None = None
+    ) -> list[Fact]:
+        """Find the facts that fit a question, best first. Only what is true and believed (now, or `at`) is found."""
+        question = Question(check_text("query", query), check_user_id(user_id), at=utc_or_none("at", at))
+        _, facts = await self._search(question, check_limit("limit", limit))
+        return [match.fact for match in facts]
+
+    async def _search(
+        self, question: Question, limit: int
+    ) -> tuple[tuple[EpisodeMatch, ...], tuple[FactMatch, ...]]:
+        if not question.text.strip():
+            return (), ()
+        query, _ = await embed_query(self.embedder, question.text, Tuning().recall_timeout_seconds)
+        search = search_for(question, query, max(limit, DEPTH))
+        episodes, facts = await self.store.search(question.user_id, search)
+        return fuse_episodes(episodes, limit), fuse_facts(facts, limit)
+
+    # Injection
+
+    async def inject(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        tuning: Tuning | None = None,
+        at: datetime | None = None,
+        in_history: Collection[str] | None = None,
+    ) -> Injection:
+        """Make the block to put in front of a model, with its receipt. Reads only.
+
+        Args:
+            query: what the user asks; blank recalls nothing but the working blocks.
+            user_id: whose memory; None is the anonymous scope.
+            session_id: the running conversation; what is in its chat history is not repeated.
+            tuning: budget, half-life and more; the defaults if None.
+            at: build the block as it would have been at this moment; now if None.
+            in_history: ids of the episodes that the chat history holds; all of the session's if None.
+
+        Raises:
+            ConfigError: an argument has the wrong form.
+        """
+        tuning = tuning or Tuning()
+        question = Question(
+            check_text("query", query),
+            check_user_id(user_id),
+            None if session_id is None else check_id("session_id", session_id),
+            in_history,
+            utc_or_none("at", at),
+        )
+        now = question.at or self.store.clock()
+        budget = tuning.memory_token_budget
+        half_life = None if budget is None else tuning.memory_decay_half_life_days
+        candidates = await recall(
+            self.store, self.embedder, question, timeout=tuning.recall_timeout_seconds,
+            max_facts=RECALL_LIMIT, max_episodes=RECALL_LIMIT,
+        )  # fmt: skip
+        ranked = rank(candidates, now=now, half_life_days=half_life)
+        count = counter_or_estimate(tuning.token_counter)
+        if budget is None:
+            packed = pack_all(candidates.blocks, ranked, count)
+        else:
+            packed = pack_budget(candidates.blocks, ranked, budget, count)
+        for reason in packed.over_budget:
+            self._warn_once(f"the memory block is over memory_token_budget={budget}: {reason}")
+        return Injection(
+            text=packed.text, tokens=packed.tokens, budget=budget, items=packed.items, query=question.text,
+            user_id=question.user_id, session_id=question.session_id, at=now, half_life_days=half_life,
+            pinned_tokens=packed.pinned_tokens, over_budget=packed.over_budget, problems=candidates.problems,
+        )  # fmt: skip
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            logger.warning(message)
+
+    # Sessions and everything else
+
+    async def session_messages(
+        self, session_id: str, *, user_id: str | None = None, limit: int | None = None
+    ) -> list[SessionMessage]:
+        """List what was said in a session, oldest first; with a limit, the newest messages of it."""
+        wanted = None if limit is None else check_limit("limit", limit)
+        turns = await self.store.turns(user_id, check_id("session_id", session_id))
+        messages = [message for turn in turns for message in _said(turn)]
+        return messages if wanted is None else messages[-wanted:]
+
+    async def forget(
+        self, *, user_id: str | None, session_id: str | None = None, before: datetime | None = None
+    ) -> Forgotten:
+        """Delete for good: rows, vectors and index entries.
+
+        Args:
+            user_id: whose memory; has to be said, None is the anonymous scope.
+            session_id: only the episodes of this session, and the facts that came from them.
+            before: only episodes and facts older than this moment.
+
+        Returns:
+            How much was deleted. Working blocks go only when everything of the user goes.
+        """
+        return await self.store.forget(user_id, session_id=session_id, before=before)
+
+    async def export(self, user_id: str | None) -> dict[str, Any]:
+        """All of a user's memory as plain JSON values, for `import_`: blocks, all versions of facts, episodes."""
+        return await export_user(self.store, check_user_id(user_id))
+
+    async def import_(self, data: Mapping[str, Any], *, user_id: str | None | EllipsisType = ...) -> Imported:
+        """Write what `export` gave. Doing it twice changes nothing.
+
+        Args:
+            data: an export.
+            user_id: into whose memory; the exported user's own if not given.
+
+        Returns:
+            How much was new.
+
+        Raises:
+            ConfigError: the data is not an export; names the place. Nothing was written.
+        """
+        return await import_user(self.store, self.embedder, data, user_id, self._max_block_chars)
+
+    async def users(self) -> list[str | None]:
+        """Every scope that holds anything; None is the anonymous one. For administration."""
+        return await self.store.users()
+
+    async def stats(self, *, user_id: str | None | EllipsisType = ...) -> MemoryStats:
+        """Counts, of one user, or of everyone if no user is given."""
+        everyone = isinstance(user_id, EllipsisType)
+        name = self.embedder.name if self.embedder else None
+        return await self.store.stats(None if everyone else user_id, everyone=everyone, embedder=name)
+
+    async def reembed(self, *, user_id: str | None, batch: int = 256) -> int:
+        """Embed what has no vector of the current embedder: after its failure, or after a change of embedder.
+
+        Returns:
+            How many facts and episodes got a vector. What fails again is left for the next call.
+        """
+        if self.embedder is None:
+            return 0
+        done = 0
+        skip = 0
+        while True:
+            episodes, facts = await self.store.unembedded(user_id, self.embedder.name, batch + skip)
+            items = [*episodes, *facts][skip : skip + batch]
+            if not items:
+                return done
+            embedded = await embed_all(self.embedder, [item.text for item in items])
+            made = [(item, one) for item, one in zip(items, embedded, strict=True) if one.vector is not None]
+            await self.store.set_vectors(
+                user_id,
+                {item.id or "": one for item, one in made if isinstance(item, Episode)},
+                {item.id or "": one for item, one in made if isinstance(item, Fact)},
+            )
+            done += len(made)
+            skip += len(items) - len(made)
+
+
+def _store_at(location: Location) -> Store:
+    return importlib.import_module(BACKENDS[location.kind]).SQLiteStore(location.path)
+
+
+def _said(turn: Turn) -> list[SessionMessage]:
+    if turn.interrupted is not None:
+        run = turn.interrupted
+        return [SessionMessage("user", run.prompt, run.started_at, run.run_id)]
+    episode = turn.episode
+    assert episode is not None
+    assert episode.id is not None
+    assert episode.occurred_at is not None
+    said = (("user", episode.input), ("assistant", episode.output))
+    return [SessionMessage(role, text, episode.occurred_at, episode.id) for role, text in said if text.strip()]

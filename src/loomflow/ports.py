@@ -1,0 +1,287 @@
+"""What the library needs from the outside, as Protocols: a store, an embedder, a token counter, a clock.
+
+Anything that has these methods can be plugged in. `loomflow.testing` ships the conformance suite for stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from .bitemporal import FactChanges
+from .items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Clock = Callable[[], datetime]
+"""Returns the present moment, aware."""
+
+class Embedder(Protocol):
+    """Turns texts into vectors of one space.
+
+    Attributes:
+        name: identifies the space; vectors of two embedders are compared only if their names are equal.
+    """
+
+    name: str
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> NDArray[np.float32]:
+        """Embed `texts`.
+
+        Args:
+            texts: non-blank texts of any length; the embedder shortens what is too long for it.
+            query: whether they are questions rather than stored text, for models that tell the two apart.
+
+        Returns:
+            One row per text, shape [n, d], float32. Rows need not be normalised.
+
+        Raises:
+            Exception: any; the caller goes on without vectors.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A text's vector, and the embedder that made it. `vector` is None where there is none."""
+
+    embedder: str | None = None
+    vector: NDArray[np.float32] | None = None
+
+
+NOT_EMBEDDED = Embedded()
+
+
+@dataclass(frozen=True, slots=True)
+class FactFilter:
+    """Which facts to list; every field that is set narrows the list.
+
+    Attributes:
+        subject, predicate, object: compared in normal form.
+        valid_at: true at this moment; None for any valid time.
+        known_at: believed at this moment; None for what is believed now.
+        history: also versions no longer believed (then `known_at` is ignored).
+    """
+
+    subject: str | None = None
+    predicate: str | None = None
+    object: str | None = None
+    valid_at: datetime | None = None
+    known_at: datetime | None = None
+    history: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One search for facts and episodes, by keyword and by vector, within one user's memory.
+
+    Attributes:
+        words: search words, any of which may match (see `words.query_words`).
+        query: the embedded question.
+        limit: how many of each search to return; filters apply before it.
+        without_session: leave out this session's episodes, and the facts that came from them.
+        without_ids: leave out these episodes, and the facts that came from them.
+        at: what was there at this moment: episodes that had occurred, facts valid and known then. None is now.
+    """
+
+    words: tuple[str, ...] = ()
+    query: Embedded = NOT_EMBEDDED
+    limit: int = 50
+    without_session: str | None = None
+    without_ids: frozenset[str] = frozenset()
+    at: datetime | None = None
+
+
+Item = TypeVar("Item", Episode, Fact)
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[Item]):
+    """What a search found: items by key, and the two rankings over those keys, best first.
+
+    Attributes:
+        items: the facts or episodes, by a key of the store's own.
+        lexical: keys in the order of the keyword search.
+        vector: keys and cosines in the order of the vector search.
+    """
+
+    items: Mapping[int, Item]
+    lexical: tuple[int, ...] = ()
+    vector: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """A run that has begun: written before the model is called, so that a kill loses nothing.
+
+    Attributes:
+        run_id, session_id: which run, of which conversation.
+        prompt: what the user said, as text.
+        started_at: when.
+        messages: what the run had produced when it was interrupted, as the agent layer serialises it; None while it
+            is going on or when nothing is known.
+        error: what interrupted it; None while it is going on.
+    """
+
+    run_id: str
+    session_id: str
+    prompt: str
+    started_at: datetime
+    messages: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewEpisode:
+    """An episode to write.
+
+    Attributes:
+        embedded: its vector, if it has one.
+        messages: the run's messages as the agent layer serialised them; None if it was written by hand.
+    """
+
+    episode: Episode
+    embedded: Embedded = NOT_EMBEDDED
+    messages: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One run of a session's chat history: finished (it has an episode) or interrupted (it has an open run).
+
+    Attributes:
+        episode: the finished run; None if it was interrupted.
+        interrupted: the interrupted run; None if it finished.
+        messages: the run's messages as the agent layer serialised them; None if the episode was written by hand.
+    """
+
+    episode: Episode | None = None
+    interrupted: OpenRun | None = None
+    messages: str | None = None
+
+
+BlockPlan = Callable[[MemoryBlock | None], MemoryBlock | None]
+"""From the block as it is (None: there is none) to the block as it shall be (None: delete it). Pure."""
+
+FactPlan = Callable[[Sequence[Fact], Fact], FactChanges]
+"""From the facts believed and one new fact to what changes. Pure; `bitemporal.supersede` is one."""
+
+
+class Store(Protocol):
+    """Where memories are kept. Every method works within one user's memory (rule R17).
+
+    `user_id` is never optional; None is the anonymous scope. What is acknowledged is durable, every write is one
+    transaction, and no method blocks the event loop.
+    """
+
+    clock: Clock
+
+    @property
+    def url(self) -> str:
+        """Where it is, without a password."""
+        ...
+
+    async def open(self) -> None:
+        """Open or create the database and bring its schema up to date. Idempotent; other methods call it.
+
+        Raises:
+            StoreError: it cannot be opened.
+            SchemaError: it was written by a newer version.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what was begun and release everything. A closed store opens again on use."""
+        ...
+
+    async def blocks(self, user_id: str | None) -> list[MemoryBlock]:
+        """Working blocks, in the order in which they were first written."""
+        ...
+
+    async def change_block(self, user_id: str | None, name: str, plan: BlockPlan) -> MemoryBlock | None:
+        """Read one block, ask `plan` what it shall be, and write that, as one step that nothing interleaves.
+
+        Returns:
+            The block as written; None if it was deleted or never there.
+        """
+        ...
+
+    async def add_facts(
+        self, user_id: str | None, facts: Sequence[tuple[Fact, Embedded]], plan: FactPlan
+    ) -> list[FactChanges]:
+        """Add facts in order, each changing what `plan` says, in one transaction: all or nothing."""
+        ...
+
+    async def facts(self, user_id: str | None, which: FactFilter) -> list[Fact]:
+        """List facts, oldest recorded first."""
+        ...
+
+    async def retract_fact(self, user_id: str | None, fact_id: str) -> bool:
+        """Retire the version believed now; whether there was one."""
+        ...
+
+    async def add_episodes(self, user_id: str | None, episodes: Sequence[NewEpisode]) -> list[Episode]:
+        """Add finished runs, in order, in one transaction. An id that is there already is left as it is.
+
+        Returns:
+            The episodes as stored, in the order given.
+        """
+        ...
+
+    async def episodes(
+        self, user_id: str | None, *, session_id: str | None = None, limit: int | None = None
+    ) -> list[Episode]:
+        """List episodes, oldest first; with a limit, the newest ones of them."""
+        ...
+
+    async def search(self, user_id: str | None, search: Search) -> tuple[Found[Episode], Found[Fact]]:
+        """Search episodes and facts in one consistent view. A search without words and without a vector finds nothing."""
+        ...
+
+    async def turns(self, user_id: str | None, session_id: str | None) -> list[Turn]:
+        """A session's chat history, in order: finished and interrupted runs. None is every session."""
+        ...
+
+    async def begin_run(self, user_id: str | None, run: OpenRun) -> None:
+        """Note that a run has begun."""
+        ...
+
+    async def finish_run(self, user_id: str | None, run_id: str, new: NewEpisode) -> None:
+        """Turn an open run into its episode, in one transaction, at the place where it began."""
+        ...
+
+    async def interrupt_run(
+        self, user_id: str | None, session_id: str, run_id: str, messages: str | None, error: str
+    ) -> None:
+        """Note that an open run ended without an answer, and what it had produced."""
+        ...
+
+    async def unembedded(
+        self, user_id: str | None, embedder: str, limit: int
+    ) -> tuple[list[Episode], list[Fact]]:
+        """Episodes and facts without a vector of this embedder."""
+        ...
+
+    async def set_vectors(
+        self, user_id: str | None, episodes: Mapping[str, Embedded], facts: Mapping[str, Embedded]
+    ) -> None:
+        """Write vectors of episodes and believed facts, by id, replacing those of other embedders."""
+        ...
+
+    async def forget(
+        self, user_id: str | None, *, session_id: str | None = None, before: datetime | None = None
+    ) -> Forgotten:
+        """Delete rows, vectors and index entries: all of a user, one session, or what is older than `before`."""
+        ...
+
+    async def users(self) -> list[str | None]:
+        """Every scope that holds anything, for administration."""
+        ...
+
+    async def stats(self, user_id: str | None, *, everyone: bool, embedder: str | None) -> MemoryStats:
+        """Counts, of one user or of everyone."""
+        ...

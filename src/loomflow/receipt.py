@@ -1,0 +1,129 @@
+"""The receipt of an injection: what was put in front of the model, what was left out, and why."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from .items import Kind
+
+Status = Literal["injected", "truncated", "dropped"]
+
+
+@dataclass(frozen=True, slots=True)
+class InjectedItem:
+    """One candidate of an injection and its fate.
+
+    Attributes:
+        kind: "block", "fact" or "episode".
+        id: of the fact or episode; the name of a block.
+        text: as it stands in the block, without its bullet; for a dropped item, as it would have stood.
+        tokens: of the line, bullet included.
+        rank: place in the recall of its own kind, from 0; None for blocks.
+        relevance: 1 / (60 + rank + 1) (rule R6); None for blocks.
+        decay: 0 to 1 (rule R7); 1 where decay is off.
+        score: relevance times decay; None for blocks.
+        status: "injected", "truncated" or "dropped".
+        reason: why, in a few words.
+        lexical_rank, vector_rank: places in the two searches behind the recall; None if not found there.
+    """
+
+    kind: Kind
+    id: str
+    text: str
+    tokens: int
+    rank: int | None
+    relevance: float | None
+    decay: float
+    score: float | None
+    status: Status
+    reason: str
+    lexical_rank: int | None = None
+    vector_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """The rendered memory block of one run, together with its receipt.
+
+    Attributes:
+        text: the block, empty when there is nothing to inject.
+        tokens: of `text`, by the configured counter.
+        budget: the ceiling that applied; None without one.
+        items: every candidate, in the order of packing.
+        pinned_tokens: of the part that is never cut, the working blocks.
+        over_budget: why `tokens` is above `budget`; empty if it is not. Only pinned blocks and the minimal excerpt
+            can cause it.
+        problems: what failed while recalling; the block was made from what could be read.
+        query, user_id, session_id, at, half_life_days: what it was made for.
+    """
+
+    text: str
+    tokens: int
+    budget: int | None
+    items: tuple[InjectedItem, ...]
+    query: str
+    user_id: str | None
+    session_id: str | None
+    at: datetime
+    half_life_days: float | None = None
+    pinned_tokens: int = 0
+    over_budget: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def explain(self) -> str:
+        """The receipt as a table in plain text."""
+        lines = [self._summary(), *(f"! {note}" for note in self.over_budget + self.problems)]
+        if not self.items:
+            return "\n".join([*lines, "Nothing was recalled."])
+        rows = [_HEADINGS, *(_cells(item) for item in self.items)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS) - 1)]
+        for row in rows:
+            cells = [
+                cell.rjust(width) if column in _NUMERIC else cell.ljust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=False))
+            ]
+            lines.append("  ".join([*cells, row[-1]]).rstrip())
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The receipt as an HTML table, shown by notebooks. Stored text is escaped."""
+        notes = "".join(f"<p><b>{html.escape(note)}</b></p>" for note in self.over_budget + self.problems)
+        head = "".join(f"<th>{heading}</th>" for heading in _HEADINGS)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(item)) + "</tr>" for item in self.items
+        )
+        return (
+            f"<p>{html.escape(self._summary())}</p>{notes}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+            f"</table><pre>{html.escape(self.text)}</pre>"
+        )
+
+    def _summary(self) -> str:
+        ceiling = "no budget" if self.budget is None else f"budget {self.budget}"
+        half_life = f", half-life {self.half_life_days:g} days" if self.half_life_days else ""
+        counts = ", ".join(
+            f"{sum(item.status == status for item in self.items)} {status}"
+            for status in ("injected", "truncated", "dropped")
+        )
+        return f"{self.tokens} tokens ({ceiling}{half_life}): {counts}"
+
+
+_HEADINGS = ("status", "kind", "rank", "decay", "score", "tokens", "reason", "text")
+_NUMERIC = {2, 3, 4, 5}
+_TEXT_SHOWN = 60
+
+
+def _cells(item: InjectedItem) -> tuple[str, ...]:
+    text = " ".join(item.text.split())
+    return (
+        item.status,
+        item.kind,
+        "" if item.rank is None else str(item.rank),
+        f"{item.decay:.3f}",
+        "" if item.score is None else f"{item.score:.5f}",
+        str(item.tokens),
+        item.reason,
+        text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 1]}…",
+    )

@@ -1,0 +1,1 @@
+"""Where memories are kept: the rules in `base`, the rows in one module for each backend."""

@@ -1,0 +1,207 @@
+"""The rules that hold for every store: checked users, ids, clock, one user at a time. A backend only moves rows.
+
+A backend subclasses `BaseStore` and writes the methods whose names begin with an underscore. They are given checked
+values: `user_id` belongs to every item, ids and times are set, and blank searches do not reach them.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from ..bitemporal import FactChanges
+from ..checks import check_id, check_limit, check_user_id, utc_or_none
+from ..errors import ConfigError
+from ..items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats, new_id
+from ..ports import BlockPlan, Clock, Embedded, FactFilter, FactPlan, Found, NewEpisode, OpenRun, Search, Turn
+
+logger = logging.getLogger("loomflow")
+
+Owned = TypeVar("Owned", Episode, Fact)
+
+
+def system_clock() -> datetime:
+    """The present moment in UTC."""
+    return datetime.now(UTC)
+
+
+class BaseStore(ABC):
+    """A store's rules over a backend's rows; see `loomflow.ports.Store` for what each method promises."""
+
+    def __init__(self, clock: Clock = system_clock) -> None:
+        self.clock = clock
+
+    @property
+    @abstractmethod
+    def url(self) -> str: ...
+
+    @abstractmethod
+    async def open(self) -> None: ...
+
+    @abstractmethod
+    async def aclose(self) -> None: ...
+
+    async def blocks(self, user_id: str | None) -> list[MemoryBlock]:
+        return await self._blocks(check_user_id(user_id))
+
+    async def change_block(self, user_id: str | None, name: str, plan: BlockPlan) -> MemoryBlock | None:
+        user, name = check_user_id(user_id), check_id("block name", name)
+
+        def numbered(old: MemoryBlock | None) -> MemoryBlock | None:
+            new = plan(old)
+            if new is None or (old is not None and new.content == old.content):
+                return new if new is None else old
+            return replace(
+                new, name=name, user_id=user, version=(old.version if old else 0) + 1, updated_at=self.clock()
+            )
+
+        return await self._change_block(user, name, numbered)
+
+    async def add_facts(
+        self, user_id: str | None, facts: Sequence[tuple[Fact, Embedded]], plan: FactPlan
+    ) -> list[FactChanges]:
+        user = check_user_id(user_id)
+        now = self.clock()
+        complete = [
+            (replace(_owned(user, fact), id=fact.id or new_id(), recorded_at=fact.recorded_at or now), embedded)
+            for fact, embedded in facts
+        ]
+        return await self._add_facts(user, complete, plan) if complete else []
+
+    async def facts(self, user_id: str | None, which: FactFilter) -> list[Fact]:
+        return await self._facts(check_user_id(user_id), which)
+
+    async def retract_fact(self, user_id: str | None, fact_id: str) -> bool:
+        return await self._retract_fact(check_user_id(user_id), check_id("fact_id", fact_id), self.clock())
+
+    async def add_episodes(self, user_id: str | None, episodes: Sequence[NewEpisode]) -> list[Episode]:
+        user = check_user_id(user_id)
+        complete = [self._complete(user, new) for new in episodes]
+        return await self._add_episodes(user, complete) if complete else []
+
+    async def episodes(
+        self, user_id: str | None, *, session_id: str | None = None, limit: int | None = None
+    ) -> list[Episode]:
+        session = None if session_id is None else check_id("session_id", session_id)
+        wanted = None if limit is None else check_limit("limit", limit)
+        return await self._episodes(check_user_id(user_id), session, wanted)
+
+    async def search(self, user_id: str | None, search: Search) -> tuple[Found[Episode], Found[Fact]]:
+        user = check_user_id(user_id)
+        if not search.words and search.query.vector is None:
+            return Found({}), Found({})
+        return await self._search(user, search, self.clock())
+
+    async def turns(self, user_id: str | None, session_id: str | None) -> list[Turn]:
+        session = None if session_id is None else check_id("session_id", session_id)
+        return await self._turns(check_user_id(user_id), session)
+
+    async def begin_run(self, user_id: str | None, run: OpenRun) -> None:
+        check_id("run_id", run.run_id)
+        check_id("session_id", run.session_id)
+        await self._begin_run(check_user_id(user_id), run)
+
+    async def finish_run(self, user_id: str | None, run_id: str, new: NewEpisode) -> None:
+        user = check_user_id(user_id)
+        await self._finish_run(user, check_id("run_id", run_id), self._complete(user, new))
+
+    async def interrupt_run(
+        self, user_id: str | None, session_id: str, run_id: str, messages: str | None, error: str
+    ) -> None:
+        await self._interrupt_run(
+            check_user_id(user_id), check_id("session_id", session_id), check_id("run_id", run_id), messages, error
+        )
+
+    async def unembedded(self, user_id: str | None, embedder: str, limit: int) -> tuple[list[Episode], list[Fact]]:
+        return await self._unembedded(check_user_id(user_id), embedder, check_limit("limit", limit))
+
+    async def set_vectors(
+        self, user_id: str | None, episodes: Mapping[str, Embedded], facts: Mapping[str, Embedded]
+    ) -> None:
+        await self._set_vectors(check_user_id(user_id), episodes, facts)
+
+    async def forget(
+        self, user_id: str | None, *, session_id: str | None = None, before: datetime | None = None
+    ) -> Forgotten:
+        session = None if session_id is None else check_id("session_id", session_id)
+        return await self._forget(check_user_id(user_id), session, utc_or_none("before", before))
+
+    @abstractmethod
+    async def users(self) -> list[str | None]: ...
+
+    async def stats(self, user_id: str | None, *, everyone: bool, embedder: str | None) -> MemoryStats:
+        return await self._stats(check_user_id(user_id), everyone=everyone, embedder=embedder)
+
+    def _complete(self, user: str | None, new: NewEpisode) -> NewEpisode:
+        episode = _owned(user, new.episode)
+        occurred_at = episode.occurred_at or self.clock()
+        return replace(new, episode=replace(episode, id=episode.id or new_id(), occurred_at=occurred_at))
+
+    @abstractmethod
+    async def _blocks(self, user: str | None) -> list[MemoryBlock]: ...
+
+    @abstractmethod
+    async def _change_block(self, user: str | None, name: str, plan: BlockPlan) -> MemoryBlock | None: ...
+
+    @abstractmethod
+    async def _add_facts(
+        self, user: str | None, facts: Sequence[tuple[Fact, Embedded]], plan: FactPlan
+    ) -> list[FactChanges]: ...
+
+    @abstractmethod
+    async def _facts(self, user: str | None, which: FactFilter) -> list[Fact]: ...
+
+    @abstractmethod
+    async def _retract_fact(self, user: str | None, fact_id: str, moment: datetime) -> bool: ...
+
+    @abstractmethod
+    async def _add_episodes(self, user: str | None, episodes: Sequence[NewEpisode]) -> list[Episode]: ...
+
+    @abstractmethod
+    async def _episodes(self, user: str | None, session: str | None, limit: int | None) -> list[Episode]: ...
+
+    @abstractmethod
+    async def _search(
+        self, user: str | None, search: Search, now: datetime
+    ) -> tuple[Found[Episode], Found[Fact]]: ...
+
+    @abstractmethod
+    async def _turns(self, user: str | None, session: str | None) -> list[Turn]: ...
+
+    @abstractmethod
+    async def _begin_run(self, user: str | None, run: OpenRun) -> None: ...
+
+    @abstractmethod
+    async def _finish_run(self, user: str | None, run_id: str, new: NewEpisode) -> None: ...
+
+    @abstractmethod
+    async def _interrupt_run(
+        self, user: str | None, session: str, run_id: str, messages: str | None, error: str
+    ) -> None: ...
+
+    @abstractmethod
+    async def _unembedded(
+        self, user: str | None, embedder: str, limit: int
+    ) -> tuple[list[Episode], list[Fact]]: ...
+
+    @abstractmethod
+    async def _set_vectors(
+        self, user: str | None, episodes: Mapping[str, Embedded], facts: Mapping[str, Embedded]
+    ) -> None: ...
+
+    @abstractmethod
+    async def _forget(self, user: str | None, session: str | None, before: datetime | None) -> Forgotten: ...
+
+    @abstractmethod
+    async def _stats(self, user: str | None, *, everyone: bool, embedder: str | None) -> MemoryStats: ...
+
+
+def _owned(user: str | None, item: Owned) -> Owned:
+    """The item, which must belong to `user`: a mismatch is a bug of the caller and must not move memory across."""
+    if item.user_id is not None and item.user_id != user:
+        raise ConfigError(f"an item of user_id {item.user_id!r} cannot be written to the memory of user_id {user!r}")
+    return item if item.user_id == user else replace(item, user_id=user)

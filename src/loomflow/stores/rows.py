@@ -1,0 +1,137 @@
+"""Between items and rows: how facts, episodes and blocks are written to columns and read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ..bitemporal import fact_key
+from ..checks import to_json
+from ..items import Episode, Fact, MemoryBlock
+from ..ports import OpenRun, Turn
+from ..words import index_text, normal_form
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+Row = Sequence[Any]
+
+
+def to_micros(moment: datetime | None) -> int | None:
+    """Microseconds since the epoch: exact for every datetime, and ordered like it."""
+    return None if moment is None else (moment - EPOCH) // MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    """The aware UTC datetime of so many microseconds since the epoch."""
+    return EPOCH + timedelta(microseconds=micros)
+
+
+def _maybe_from_micros(micros: int | None) -> datetime | None:
+    return None if micros is None else from_micros(micros)
+
+
+def block_of(row: Row, user: str | None) -> MemoryBlock:
+    """A block from: name, content, updated_at, version."""
+    name, content, updated_at, version = row
+    return MemoryBlock(name, content, user_id=user, updated_at=from_micros(updated_at), version=version)
+
+
+def episode_columns(episode: Episode, user_no: int, turn: int) -> dict[str, object]:
+    """The columns of an episode whose id and time are set."""
+    return {
+        "user_no": user_no,
+        "id": episode.id,
+        "session_id": episode.session_id,
+        "turn": turn,
+        "occurred_at": to_micros(episode.occurred_at),
+        "input": episode.input,
+        "output": episode.output,
+        "user_name": episode.user_name,
+        "agent_name": episode.agent_name,
+        "metadata": to_json(episode.metadata),
+        "index_text": _index_text(episode.text),
+    }
+
+
+def episode_of(row: Row, user: str | None) -> Episode:
+    """An episode from: no, id, session_id, occurred_at, input, output, user_name, agent_name, metadata, ..."""
+    _, id_, session_id, occurred_at, input_, output, user_name, agent_name, metadata = row[:9]
+    return Episode(
+        input_,
+        output,
+        user_id=user,
+        session_id=session_id,
+        occurred_at=from_micros(occurred_at),
+        id=id_,
+        metadata=_metadata(metadata),
+        user_name=user_name,
+        agent_name=agent_name,
+    )
+
+
+def turn_of(row: Row, user: str | None) -> Turn:
+    """A turn from the columns of an episode, then: messages, turn, error, is_open."""
+    messages, _, error, is_open = row[9:]
+    if not is_open:
+        return Turn(episode=episode_of(row, user), messages=messages)
+    _, run_id, session_id, started_at, prompt = row[:5]
+    run = OpenRun(run_id, session_id, prompt, from_micros(started_at), messages=messages, error=error)
+    return Turn(interrupted=run, messages=messages)
+
+
+def fact_columns(fact: Fact, user_no: int) -> dict[str, object]:
+    """The columns of a version of a fact."""
+    subject_key, predicate_key = fact_key(fact)
+    return {
+        "user_no": user_no,
+        "id": fact.id,
+        "subject": fact.subject,
+        "predicate": fact.predicate,
+        "object": fact.object,
+        "subject_key": subject_key,
+        "predicate_key": predicate_key,
+        "object_key": normal_form(fact.object),
+        "valid_from": to_micros(fact.valid_from),
+        "valid_until": to_micros(fact.valid_until),
+        "recorded_at": to_micros(fact.recorded_at),
+        "retired_at": to_micros(fact.retired_at),
+        "confidence": fact.confidence,
+        "source_episode_id": fact.source_episode_id,
+        "metadata": to_json(fact.metadata),
+        "index_text": _index_text(fact.text),
+    }
+
+
+def fact_of(row: Row, user: str | None) -> Fact:
+    """A fact from: no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, ..."""
+    (
+        _, id_, subject, predicate, object_, valid_from, valid_until, recorded_at, retired_at,
+        confidence, source_episode_id, metadata,
+    ) = row  # fmt: skip
+    return Fact(
+        subject,
+        predicate,
+        object_,
+        user_id=user,
+        valid_from=_maybe_from_micros(valid_from),
+        valid_until=_maybe_from_micros(valid_until),
+        recorded_at=_maybe_from_micros(recorded_at),
+        retired_at=_maybe_from_micros(retired_at),
+        confidence=confidence,
+        source_episode_id=source_episode_id,
+        id=id_,
+        metadata=_metadata(metadata),
+    )
+
+
+def _metadata(text: str) -> Mapping[str, Any]:
+    return {} if text == "{}" else json.loads(text)
+
+
+def _index_text(text: str) -> str | None:
+    """What the keyword index is given, or None where that is the text itself."""
+    indexed = index_text(text)
+    return None if indexed == text else indexed

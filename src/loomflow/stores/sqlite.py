@@ -1,0 +1,418 @@
+"""The SQLite store: rows, keyword index and vectors in one file, or in memory.
+
+Everything here runs in the threads of `Connections`, as functions of a connection. Keyword search is FTS5, narrowed to
+the user inside the index; vector search is exact over the user's partition. See `sql/sqlite/queries.sql`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from ..bitemporal import FactChanges, predicate_key
+from ..items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats
+from ..ports import BlockPlan, Clock, Embedded, FactFilter, FactPlan, Found, NewEpisode, OpenRun, Search, Turn
+from ..words import normal_form
+from .base import BaseStore, system_clock
+from .connections import Connections
+from .queries import queries
+from .rows import (
+    Row,
+    block_of,
+    episode_columns,
+    episode_of,
+    fact_columns,
+    fact_of,
+    to_micros,
+    turn_of,
+)
+from .vectors import VectorCache, best, normalised, pack
+
+SQL: Final = queries("sqlite")
+EPISODE, FACT = 0, 1
+ALL_ROWS = -1
+
+Connection = sqlite3.Connection
+Keep = Callable[[Sequence[int]], dict[int, Row]]
+
+
+class SQLiteStore(BaseStore):
+    """A memory in an SQLite file, or in process memory.
+
+    Args:
+        path: the file; created if missing, its folder is not. None keeps everything in memory.
+        clock: source of the present moment.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, clock: Clock = system_clock) -> None:
+        super().__init__(clock)
+        self.path = None if path is None else Path(path).expanduser()
+        self._connections = Connections(self.path)
+        self._vectors = VectorCache()
+
+    @property
+    def url(self) -> str:
+        return "inmemory" if self.path is None else f"sqlite:{self.path}"
+
+    async def open(self) -> None:
+        await self._connections.open()
+
+    async def aclose(self) -> None:
+        await self._connections.aclose()
+        self._vectors.clear()
+
+    async def users(self) -> list[str | None]:
+        return await self._connections.read(lambda db: [user_id or None for (user_id,) in db.execute(SQL["list_users"])])
+
+    # Working blocks
+
+    async def _blocks(self, user: str | None) -> list[MemoryBlock]:
+        def work(db: Connection) -> list[MemoryBlock]:
+            return [block_of(row, user) for row in db.execute(SQL["blocks"], {"user_no": _find_user(db, user)[0]})]
+
+        return await self._connections.read(work)
+
+    async def _change_block(self, user: str | None, name: str, plan: BlockPlan) -> MemoryBlock | None:
+        def work(db: Connection) -> MemoryBlock | None:
+            user_no = _user_no(db, user)
+            key = {"user_no": user_no, "name": name}
+            row = db.execute(SQL["block"], key).fetchone()
+            old = block_of(row, user) if row else None
+            new = plan(old)
+            if new is None:
+                db.execute(SQL["delete_block"], key)
+                _drop_if_empty(db, user_no)
+            elif new is not old:
+                values = {"content": new.content, "version": new.version, "updated_at": to_micros(new.updated_at)}
+                db.execute(SQL["put_block"], key | values)
+            return new
+
+        return await self._connections.write(work)
+
+    # Facts
+
+    async def _add_facts(
+        self, user: str | None, facts: Sequence[tuple[Fact, Embedded]], plan: FactPlan
+    ) -> list[FactChanges]:
+        def work(db: Connection) -> list[FactChanges]:
+            user_no = _user_no(db, user)
+            return [self._add_fact(db, user_no, user, fact, embedded, plan) for fact, embedded in facts]
+
+        return await self._connections.write(work)
+
+    def _add_fact(
+        self, db: Connection, user_no: int, user: str | None, fact: Fact, embedded: Embedded, plan: FactPlan
+    ) -> FactChanges:
+        rows = db.execute(SQL["believed_facts"], fact_columns(fact, user_no)).fetchall()
+        changes = plan([fact_of(row, user) for row in rows], fact)
+        texts = {row[0]: fact_of(row, user).text for row in rows}
+        numbers = {row[1]: row[0] for row in rows}
+        for old in changes.retire:
+            db.execute(SQL["retire_fact"], fact_columns(old, user_no)).fetchall()
+        for version in changes.add:
+            (number,) = db.execute(SQL["add_fact"], fact_columns(version, user_no)).fetchone()
+            before = numbers.get(version.id)
+            if before is not None and texts[before] == version.text:
+                db.execute(SQL["copy_vectors"], {"user_no": user_no, "from_no": before, "to_no": number})
+            elif version.text == fact.text:
+                _write_vector(db, user_no, FACT, number, embedded)
+        return changes
+
+    async def _facts(self, user: str | None, which: FactFilter) -> list[Fact]:
+        def work(db: Connection) -> list[Fact]:
+            values = {
+                "user_no": _find_user(db, user)[0],
+                "subject_key": None if which.subject is None else normal_form(which.subject),
+                "predicate_key": None if which.predicate is None else predicate_key(which.predicate),
+                "object_key": None if which.object is None else normal_form(which.object),
+                "valid_at": to_micros(which.valid_at),
+                "known_at": to_micros(which.known_at),
+                "history": which.history,
+            }
+            return [fact_of(row, user) for row in db.execute(SQL["list_facts"], values)]
+
+        return await self._connections.read(work)
+
+    async def _retract_fact(self, user: str | None, fact_id: str, moment: datetime) -> bool:
+        def work(db: Connection) -> bool:
+            values = {"user_no": _find_user(db, user)[0], "id": fact_id, "retired_at": to_micros(moment)}
+            return bool(db.execute(SQL["retire_fact"], values).fetchall())
+
+        return await self._connections.write(work)
+
+    # Episodes
+
+    async def _add_episodes(self, user: str | None, episodes: Sequence[NewEpisode]) -> list[Episode]:
+        def work(db: Connection) -> list[Episode]:
+            user_no = _user_no(db, user)
+            return [_add_episode(db, user_no, user, new, _next_turn(db, user_no)) for new in episodes]
+
+        return await self._connections.write(work)
+
+    async def _episodes(self, user: str | None, session: str | None, limit: int | None) -> list[Episode]:
+        def work(db: Connection) -> list[Episode]:
+            values = {"user_no": _find_user(db, user)[0], "session_id": session, "limit": limit or ALL_ROWS}
+            return [episode_of(row, user) for row in db.execute(SQL["list_episodes"], values)]
+
+        return await self._connections.read(work)
+
+    # Search
+
+    async def _search(
+        self, user: str | None, search: Search, now: datetime
+    ) -> tuple[Found[Episode], Found[Fact]]:
+        def work(db: Connection) -> tuple[Found[Episode], Found[Fact]]:
+            user_no, epoch = _find_user(db, user)
+            if user_no is None:
+                return Found({}), Found({})
+            lexical, vector, rows = self._search_kind(db, EPISODE, user_no, epoch, search, now)
+            found = Found({number: episode_of(row, user) for number, row in rows.items()}, lexical, vector)
+            lexical, vector, rows = self._search_kind(db, FACT, user_no, epoch, search, now)
+            return found, Found({number: fact_of(row, user) for number, row in rows.items()}, lexical, vector)
+
+        return await self._connections.read(work)
+
+    def _search_kind(
+        self, db: Connection, kind: int, user_no: int, epoch: int, search: Search, now: datetime
+    ) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...], dict[int, Row]]:
+        keep = _keeper(db, kind, user_no, search, now)
+        rows: dict[int, Row] = {}
+        lexical: list[int] = []
+        if search.words:
+            values: dict[str, Any] = {"query": match_query(user_no, search.words)}
+            sql = SQL["match_episodes" if kind == EPISODE else "match_facts"]
+
+            def matches(depth: int) -> list[int]:
+                return [number for (number,) in db.execute(sql, values | {"limit": depth})]
+
+            lexical = _first_kept(matches, keep, search.limit, rows)
+        numbers, cosines = self._cosines(db, kind, user_no, epoch, search.query)
+        nearest: list[tuple[int, float]] = []
+        if numbers:
+            by_number: dict[int, float] = {}
+
+            def neighbours(depth: int) -> list[int]:
+                positions = best(cosines, depth)
+                by_number.update((numbers[p], float(cosines[p])) for p in positions)
+                return [numbers[p] for p in positions]
+
+            nearest = [(n, by_number[n]) for n in _first_kept(neighbours, keep, search.limit, rows)]
+        wanted = {*lexical, *(number for number, _ in nearest)}
+        return tuple(lexical), tuple(nearest), {number: rows[number] for number in wanted}
+
+    def _cosines(self, db: Connection, kind: int, user_no: int, epoch: int, query: Embedded) -> tuple[list[int], Any]:
+        unit = None if query.vector is None else normalised(query.vector)
+        if unit is None:
+            return [], None
+        row = db.execute(SQL["embedder_no"], {"name": query.embedder}).fetchone()
+        if row is None:
+            return [], None
+        values: dict[str, Any] = {"user_no": user_no, "kind": kind, "embedder_no": row[0]}
+
+        def load(after: int) -> list[tuple[int, bytes]]:
+            return db.execute(SQL["vectors_after"], values | {"after": after}).fetchall()
+
+        return self._vectors.cosines((user_no, kind, row[0]), epoch, unit, load)
+
+    # Sessions
+
+    async def _turns(self, user: str | None, session: str | None) -> list[Turn]:
+        def work(db: Connection) -> list[Turn]:
+            values = {"user_no": _find_user(db, user)[0], "session_id": session}
+            return [turn_of(row, user) for row in db.execute(SQL["session_turns"], values)]
+
+        return await self._connections.read(work)
+
+    async def _begin_run(self, user: str | None, run: OpenRun) -> None:
+        def work(db: Connection) -> None:
+            user_no = _user_no(db, user)
+            values = {
+                "user_no": user_no,
+                "run_id": run.run_id,
+                "session_id": run.session_id,
+                "turn": _next_turn(db, user_no),
+                "started_at": to_micros(run.started_at),
+                "prompt": run.prompt,
+            }
+            db.execute(SQL["open_run"], values)
+
+        await self._connections.write(work)
+
+    async def _finish_run(self, user: str | None, run_id: str, new: NewEpisode) -> None:
+        def work(db: Connection) -> None:
+            user_no = _user_no(db, user)
+            key = {"user_no": user_no, "session_id": new.episode.session_id, "run_id": run_id}
+            row = db.execute(SQL["run_turn"], key).fetchone()
+            db.execute(SQL["close_run"], key)
+            _add_episode(db, user_no, user, new, row[0] if row else _next_turn(db, user_no))
+
+        await self._connections.write(work)
+
+    async def _interrupt_run(
+        self, user: str | None, session: str, run_id: str, messages: str | None, error: str
+    ) -> None:
+        def work(db: Connection) -> None:
+            key = {"user_no": _find_user(db, user)[0], "session_id": session, "run_id": run_id}
+            db.execute(SQL["interrupt_run"], key | {"messages": messages, "error": error})
+
+        await self._connections.write(work)
+
+    # Vectors
+
+    async def _unembedded(self, user: str | None, embedder: str, limit: int) -> tuple[list[Episode], list[Fact]]:
+        def work(db: Connection) -> tuple[list[Episode], list[Fact]]:
+            row = db.execute(SQL["embedder_no"], {"name": embedder}).fetchone()
+            values = {"user_no": _find_user(db, user)[0], "embedder_no": row[0] if row else 0, "limit": limit}
+            episodes = [episode_of(row, user) for row in db.execute(SQL["unembedded_episodes"], values)]
+            return episodes, [fact_of(row, user) for row in db.execute(SQL["unembedded_facts"], values)]
+
+        return await self._connections.read(work)
+
+    async def _set_vectors(
+        self, user: str | None, episodes: Mapping[str, Embedded], facts: Mapping[str, Embedded]
+    ) -> None:
+        def work(db: Connection) -> None:
+            user_no = _user_no(db, user)
+            for id_, embedded in episodes.items():
+                row = db.execute(SQL["episode_by_id"], {"user_no": user_no, "id": id_}).fetchone()
+                if row is not None:
+                    _replace_vector(db, user_no, EPISODE, row[0], embedded)
+            for id_, embedded in facts.items():
+                row = db.execute(SQL["fact_by_id"], {"user_no": user_no, "id": id_}).fetchone()
+                if row is not None:
+                    _replace_vector(db, user_no, FACT, row[0], embedded)
+            db.execute(SQL["touch_vectors"], {"user_no": user_no})
+
+        await self._connections.write(work)
+
+    # Everything
+
+    async def _forget(self, user: str | None, session: str | None, before: datetime | None) -> Forgotten:
+        def work(db: Connection) -> Forgotten:
+            user_no = _find_user(db, user)[0]
+            if user_no is None:
+                return Forgotten()
+            values = {"user_no": user_no, "session_id": session, "before": to_micros(before)}
+            everything = session is None and before is None
+            facts = db.execute(SQL["delete_facts"], values).rowcount
+            episodes = db.execute(SQL["delete_episodes"], values).rowcount
+            db.execute(SQL["delete_open_runs"], values)
+            blocks = db.execute(SQL["delete_blocks"], values).rowcount if everything else 0
+            _drop_if_empty(db, user_no)
+            return Forgotten(blocks=blocks, facts=facts, episodes=episodes)
+
+        return await self._connections.write(work)
+
+    async def _stats(self, user: str | None, *, everyone: bool, embedder: str | None) -> MemoryStats:
+        def work(db: Connection) -> MemoryStats:
+            known = db.execute(SQL["embedder_no"], {"name": embedder}).fetchone()
+            user_no = None if everyone else (_find_user(db, user)[0] or 0)
+            values = {"user_no": user_no, "embedder_no": known[0] if known else 0}
+            users, sessions, blocks, facts, versions, episodes, embedded = db.execute(SQL["counts"], values).fetchone()
+            pages = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
+            missing = 0 if embedder is None else facts + episodes - embedded
+            return MemoryStats(users, sessions, blocks, facts, versions, episodes, missing, pages, embedder, self.url)
+
+        return await self._connections.read(work)
+
+
+def match_query(user_no: int, words: Sequence[str]) -> str:
+    """An FTS5 query for any of `words` within one user's rows. Every word is quoted, so none can be syntax."""
+    terms = [f'"{word[:-1]}" *' if word.endswith("*") else f'"{word}"' for word in words]
+    return f'u : "{user_no}" AND text : ({" OR ".join(terms)})'
+
+
+def _first_kept(fetch: Callable[[int], list[int]], keep: Keep, limit: int, rows: dict[int, Row]) -> list[int]:
+    """The first `limit` numbers that pass `keep`, reading on until there are enough or no more.
+
+    What passes is added to `rows`. This is what makes the filters apply before the limit (rules R9, R11, R17).
+    """
+    depth = limit
+    while True:
+        numbers = fetch(depth)
+        rows.update(keep([number for number in numbers if number not in rows]))
+        kept = [number for number in numbers if number in rows][:limit]
+        if len(kept) == limit or len(numbers) < depth:
+            return kept
+        depth *= 4
+
+
+def _keeper(db: Connection, kind: int, user_no: int, search: Search, now: datetime) -> Keep:
+    """A function from row numbers to the rows among them that this search may return."""
+    values: dict[str, Any] = {
+        "user_no": user_no,
+        "session_id": search.without_session,
+        "ids": json.dumps(sorted(search.without_ids)) if search.without_ids else None,
+        "at": to_micros(search.at),
+        "now": to_micros(search.at or now),
+    }
+    sql = SQL["episodes_by_no" if kind == EPISODE else "facts_by_no"]
+
+    def keep(numbers: Sequence[int]) -> dict[int, Row]:
+        if not numbers:
+            return {}
+        return {row[0]: row for row in db.execute(sql, values | {"numbers": json.dumps(list(numbers))})}
+
+    return keep
+
+
+def _find_user(db: Connection, user: str | None) -> tuple[int | None, int]:
+    """A user's number and vector epoch; no number if nothing was ever written for them."""
+    row = db.execute(SQL["user_no"], {"user_id": user or ""}).fetchone()
+    return (row[0], row[1]) if row else (None, 0)
+
+
+def _user_no(db: Connection, user: str | None) -> int:
+    """A user's number, given out on the first write."""
+    number, _ = _find_user(db, user)
+    if number is None:
+        number = db.execute(SQL["add_user"], {"user_id": user or ""}).lastrowid
+        assert number is not None
+    return number
+
+
+def _drop_if_empty(db: Connection, user_no: int) -> None:
+    if db.execute(SQL["is_empty"], {"user_no": user_no}).fetchone()[0]:
+        db.execute(SQL["drop_user"], {"user_no": user_no})
+
+
+def _next_turn(db: Connection, user_no: int) -> int:
+    ((turn,),) = db.execute(SQL["next_turn"], {"user_no": user_no}).fetchall()
+    return turn
+
+
+def _add_episode(db: Connection, user_no: int, user: str | None, new: NewEpisode, turn: int) -> Episode:
+    columns = episode_columns(new.episode, user_no, turn)
+    added = db.execute(SQL["add_episode"], columns).fetchall()
+    if not added:
+        return episode_of(db.execute(SQL["episode_by_id"], columns).fetchone(), user)
+    ((number,),) = added
+    if new.messages is not None:
+        db.execute(SQL["add_messages"], {"episode_no": number, "messages": new.messages})
+    _write_vector(db, user_no, EPISODE, number, new.embedded)
+    return new.episode
+
+
+def _write_vector(db: Connection, user_no: int, kind: int, number: int, embedded: Embedded) -> int:
+    """Write a vector, if there is one with a direction; the number of its embedder, 0 if not written."""
+    packed = None if embedded.vector is None else pack(embedded.vector)
+    if packed is None:
+        return 0
+    db.execute(SQL["add_embedder"], {"name": embedded.embedder})
+    (embedder_no,) = db.execute(SQL["embedder_no"], {"name": embedded.embedder}).fetchone()
+    values = {"user_no": user_no, "kind": kind, "embedder_no": embedder_no, "item_no": number, "vector": packed}
+    db.execute(SQL["add_vector"], values)
+    return embedder_no
+
+
+def _replace_vector(db: Connection, user_no: int, kind: int, number: int, embedded: Embedded) -> None:
+    embedder_no = _write_vector(db, user_no, kind, number, embedded)
+    if embedder_no:
+        values = {"user_no": user_no, "kind": kind, "item_no": number, "embedder_no": embedder_no}
+        db.execute(SQL["drop_other_vectors"], values)
+
