@@ -103,7 +103,9 @@ def _restates(new: Fact, old: Fact) -> bool:
 
 def _correct(old: Fact, new: Fact) -> FactChanges:
     corrected = replace(
-        new, valid_from=new.valid_from or old.valid_from, metadata={**old.metadata, **new.metadata},
+        new,
+        valid_from=new.valid_from or old.valid_from,
+        metadata={**old.metadata, **new.metadata},
         source_episode_id=new.source_episode_id or old.source_episode_id,
     )
     if replace(corrected, recorded_at=old.recorded_at) == old:
@@ -113,8 +115,11 @@ def _correct(old: Fact, new: Fact) -> FactChanges:
 
 def _confirm(old: Fact, new: Fact) -> FactChanges:
     confirmed = replace(
-        old, confidence=max(old.confidence, new.confidence), metadata={**old.metadata, **new.metadata},
-        recorded_at=new.recorded_at, valid_until=new.valid_until or old.valid_until,
+        old,
+        confidence=max(old.confidence, new.confidence),
+        metadata={**old.metadata, **new.metadata},
+        recorded_at=new.recorded_at,
+        valid_until=new.valid_until or old.valid_until,
         source_episode_id=new.source_episode_id or old.source_episode_id,
     )
     return FactChanges() if confirmed == old else _revise(old, confirmed)

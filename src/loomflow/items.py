@@ -110,7 +110,9 @@ class Fact:
             confidence=_check_confidence(self.confidence),
         )
         if self.valid_from and self.valid_until and self.valid_until < self.valid_from:
-            raise ConfigError.of("valid_until", f"at or after valid_from ({self.valid_from.isoformat()})", self.valid_until)
+            raise ConfigError.of(
+                "valid_until", f"at or after valid_from ({self.valid_from.isoformat()})", self.valid_until
+            )
 
     @property
     def text(self) -> str:

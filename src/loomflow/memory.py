@@ -249,9 +249,7 @@ class Memory:
         _, facts = await self._search(question, check_limit("limit", limit))
         return [match.fact for match in facts]
 
-    async def _search(
-        self, question: Question, limit: int
-    ) -> tuple[tuple[EpisodeMatch, ...], tuple[FactMatch, ...]]:
+    async def _search(self, question: Question, limit: int) -> tuple[tuple[EpisodeMatch, ...], tuple[FactMatch, ...]]:
         if not question.text.strip():
             return (), ()
         query, _ = await embed_query(self.embedder, question.text, Tuning().recall_timeout_seconds)
@@ -348,7 +346,7 @@ class Memory:
         """All of a user's memory as plain JSON values, for `import_`: blocks, all versions of facts, episodes."""
         return await export_user(self.store, check_user_id(user_id))
 
-    async def import_(self, data: Mapping[str, Any], *, user_id: str | None | EllipsisType = ...) -> Imported:
+    async def import_(self, data: Mapping[str, Any], *, user_id: str | EllipsisType | None = ...) -> Imported:
         """Write what `export` gave. Doing it twice changes nothing.
 
         Args:
@@ -367,7 +365,7 @@ class Memory:
         """Every scope that holds anything; None is the anonymous one. For administration."""
         return await self.store.users()
 
-    async def stats(self, *, user_id: str | None | EllipsisType = ...) -> MemoryStats:
+    async def stats(self, *, user_id: str | EllipsisType | None = ...) -> MemoryStats:
         """Counts, of one user, or of everyone if no user is given."""
         everyone = isinstance(user_id, EllipsisType)
         name = self.embedder.name if self.embedder else None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Clock = Callable[[], datetime]
 """Returns the present moment, aware."""
 
+
 class Embedder(Protocol):
     """Turns texts into vectors of one space.
 
@@ -260,9 +261,7 @@ class Store(Protocol):
         """Note that an open run ended without an answer, and what it had produced."""
         ...
 
-    async def unembedded(
-        self, user_id: str | None, embedder: str, limit: int
-    ) -> tuple[list[Episode], list[Fact]]:
+    async def unembedded(self, user_id: str | None, embedder: str, limit: int) -> tuple[list[Episode], list[Fact]]:
         """Episodes and facts without a vector of this embedder."""
         ...
 

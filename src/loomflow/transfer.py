@@ -50,7 +50,7 @@ async def import_user(
     store: Store,
     embedder: Embedder | None,
     data: Mapping[str, Any],
-    user_id: str | None | EllipsisType,
+    user_id: str | EllipsisType | None,
     max_block_chars: int,
 ) -> Imported:
     """Write an export into the memory of `user_id`, or of the exported user if it is `...`.

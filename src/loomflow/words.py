@@ -14,16 +14,14 @@ MAX_QUERY_WORDS = 48
 """Distinct words of a query that are searched for: from its beginning and from its end, where questions stand."""
 
 _WORD = re.compile(r"[^\W_]+")
-_CJK_RUN = re.compile("[\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+")
+_CJK_RUN = re.compile(
+    "[\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
 
 _CLAUSE_ENDS = ".,;:!\"'…。，！；：“”‘’«»"
 
 STOP_WORDS = frozenset(
-    """a about after all also am an and any are as at be because been before being but by can could did do does doing
-    down during each few for from further had has have having he her here hers him his how i if in into is it its just
-    ll me more most my no nor not now of off on once only or other our ours out over own re s same she should so some
-    such t than that the their theirs them then there these they this those through to too under until up us ve very was
-    we were what when where which while who whom why will with would you your yours""".split()
+    ["a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because", "been", "before", "being", "but", "by", "can", "could", "did", "do", "does", "doing", "down", "during", "each", "few", "for", "from", "further", "had", "has", "have", "having", "he", "her", "here", "hers", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "ll", "me", "more", "most", "my", "no", "nor", "not", "now", "of", "off", "on", "once", "only", "or", "other", "our", "ours", "out", "over", "own", "re", "s", "same", "she", "should", "so", "some", "such", "t", "than", "that", "the", "their", "theirs", "them", "then", "there", "these", "they", "this", "those", "through", "to", "too", "under", "until", "up", "us", "ve", "very", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "why", "will", "with", "would", "you", "your", "yours"]
 )
 """English function words. They are left out of queries, unless the query has nothing else."""
 

@@ -64,15 +64,17 @@ def pack_all(blocks: Sequence[MemoryBlock], ranked: Sequence[Ranked], count: Tok
     text = block_text(pinned, sections)
     by_kind = sorted(ranked, key=lambda item: item.kind != "fact")
     items = [
-        _receipt(item, item.line.text, "dropped" if item.excluded else "injected", item.excluded or "within limits", count)
+        _receipt(
+            item, item.line.text, "dropped" if item.excluded else "injected", item.excluded or "within limits", count
+        )
         for item in by_kind
     ]
-    return Packed(text, count(text), (*_pinned_items(blocks, count), *items), count(pinned_text(blocks, note=bool(blocks))))
+    return Packed(
+        text, count(text), (*_pinned_items(blocks, count), *items), count(pinned_text(blocks, note=bool(blocks)))
+    )
 
 
-def pack_budget(
-    blocks: Sequence[MemoryBlock], ranked: Sequence[Ranked], budget: int, count: TokenCounter
-) -> Packed:
+def pack_budget(blocks: Sequence[MemoryBlock], ranked: Sequence[Ranked], budget: int, count: TokenCounter) -> Packed:
     """Pack greedily, best score first, under `budget` tokens (rules R4, R5, R6, R8).
 
     Blocks come first and whole. The first item that does not fully fit is cut to what is left, and packing stops there.
@@ -87,9 +89,7 @@ def pack_budget(
 class _Packing:
     """One packing under a budget: the lines that are in, and the fate of every item so far."""
 
-    def __init__(
-        self, blocks: Sequence[MemoryBlock], budget: int, count: TokenCounter, *, has_items: bool
-    ) -> None:
+    def __init__(self, blocks: Sequence[MemoryBlock], budget: int, count: TokenCounter, *, has_items: bool) -> None:
         self._budget = budget
         self._count = count
         bare = pinned_text(blocks, note=False)
@@ -112,7 +112,7 @@ class _Packing:
             self._add(item, text, "injected", "fits")
         elif (cut := self._cut(item, self._budget)) is not None:
             self._add(item, cut, "truncated", "cut to what was left of the budget")
-            self._stopped = f"packing stopped at the item cut above it ({item.id})"
+            self._stopped = "packing stopped at the item cut above it"
         elif not self._lines:
             self._place_excerpt(item)
         else:

@@ -16,7 +16,7 @@ from .render import Line, episode_line, fact_line
 MAX_FACTS = 5
 MAX_EPISODES = 3
 DAY_SECONDS = 86_400
-FILLERS = frozenset("a an the very really just also so too".split())
+FILLERS = frozenset(["a", "an", "the", "very", "really", "just", "also", "so", "too"])
 """Words without which a text still says the same (rule R12)."""
 
 _KIND_ORDER = {"fact": 0, "episode": 1}
@@ -82,9 +82,7 @@ def rank(
     return tuple(sorted(ranked, key=lambda item: (-item.score, item.rank, _KIND_ORDER[item.kind])))
 
 
-def _limited(
-    matches: Sequence[Match], reasons: Iterable[str], limit: int, what: str
-) -> list[tuple[Match, int, str]]:
+def _limited(matches: Sequence[Match], reasons: Iterable[str], limit: int, what: str) -> list[tuple[Match, int, str]]:
     kept = count(1)
     return [
         (match, place, why or (f"over the limit of {limit} {what}" if next(kept) > limit else ""))

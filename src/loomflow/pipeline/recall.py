@@ -95,9 +95,7 @@ def _fuse(found: Found[Item]) -> list[tuple[Item, float, int | None, int | None,
         for number in lexical | vector
     }
     order = sorted(scores, key=lambda number: (-scores[number], lexical.get(number, DEPTH), -number))
-    return [
-        (found.items[n], scores[n], lexical.get(n), vector.get(n), cosines.get(n)) for n in order
-    ]
+    return [(found.items[n], scores[n], lexical.get(n), vector.get(n), cosines.get(n)) for n in order]
 
 
 async def embed_query(embedder: Embedder | None, text: str, timeout: float) -> tuple[Embedded, tuple[str, ...]]:

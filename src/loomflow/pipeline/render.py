@@ -30,8 +30,13 @@ MARKER = "…[truncated]"
 UNSURE_BELOW = 0.5
 
 _BREAKS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
-_INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
-_CHAT_MARKUP = re.compile(r"<(?=\||\s*/?\s*(?:s|start_of_turn|end_of_turn|system|user|assistant|tool)\b|<)|\[(?=\s*/?\s*INST\b)", re.IGNORECASE)
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+_CHAT_MARKUP = re.compile(
+    r"<(?=\||\s*/?\s*(?:s|start_of_turn|end_of_turn|system|user|assistant|tool)\b|<)|\[(?=\s*/?\s*INST\b)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,10 @@ def episode_line(episode: Episode) -> Line:
     """An episode: its date, what the user said, what the agent answered."""
     said = [
         f"{_name(name)}: {inline(text)}"
-        for name, text in ((episode.user_name or "User", episode.input), (episode.agent_name or "Agent", episode.output))
+        for name, text in (
+            (episode.user_name or "User", episode.input),
+            (episode.agent_name or "Agent", episode.output),
+        )
         if text.strip()
     ]
     date = f"[{_day(episode.occurred_at)}] " if episode.occurred_at else ""
@@ -99,7 +107,9 @@ def block_text(pinned: str, sections: Sequence[tuple[str, Sequence[str]]]) -> st
     parts = [pinned] if pinned else []
     for header, lines in sections:
         if lines:
-            parts += [header, *(f"{BULLET}{line}" for line in lines)] if header else [f"{BULLET}{line}" for line in lines]
+            parts += (
+                [header, *(f"{BULLET}{line}" for line in lines)] if header else [f"{BULLET}{line}" for line in lines]
+            )
     return "\n".join(parts)
 
 

@@ -67,7 +67,9 @@ class SQLiteStore(BaseStore):
         self._vectors.clear()
 
     async def users(self) -> list[str | None]:
-        return await self._connections.read(lambda db: [user_id or None for (user_id,) in db.execute(SQL["list_users"])])
+        return await self._connections.read(
+            lambda db: [user_id or None for (user_id,) in db.execute(SQL["list_users"])]
+        )
 
     # Working blocks
 
@@ -163,9 +165,7 @@ class SQLiteStore(BaseStore):
 
     # Search
 
-    async def _search(
-        self, user: str | None, search: Search, now: datetime
-    ) -> tuple[Found[Episode], Found[Fact]]:
+    async def _search(self, user: str | None, search: Search, now: datetime) -> tuple[Found[Episode], Found[Fact]]:
         def work(db: Connection) -> tuple[Found[Episode], Found[Fact]]:
             user_no, epoch = _find_user(db, user)
             if user_no is None:
@@ -415,4 +415,3 @@ def _replace_vector(db: Connection, user_no: int, kind: int, number: int, embedd
     if embedder_no:
         values = {"user_no": user_no, "kind": kind, "item_no": number, "embedder_no": embedder_no}
         db.execute(SQL["drop_other_vectors"], values)
-

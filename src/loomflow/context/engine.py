@@ -1,0 +1,133 @@
+"""The pydantic-ai side of a run: building the model, and putting the memory block into each request.
+
+This module imports pydantic-ai, which takes about a second; the agent loads it with the first run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai import RunContext, capture_run_messages
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import InstructionPart, ModelMessage, ModelResponse, TextPart
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.providers import Provider, infer_provider_class
+from pydantic_ai.settings import ModelSettings
+
+from ..errors import ModelError
+from ..models import EchoModel, EchoRequest, ModelName, parse_model_name
+from .sessions import texts_of
+
+EXTRAS = {"anthropic": "anthropic", "google": "google", "google-cloud": "google"}
+KEYLESS = "no-key-needed"
+
+__all__ = ["InjectingModel", "PydanticAgent", "build_model", "capture_run_messages"]
+
+
+class InjectingModel(WrapperModel):
+    """Puts the memory block under the instructions of every request, on the wire only.
+
+    The block never enters the message history, so it is not stored, and it is built anew for each run (rule R1).
+    """
+
+    def __init__(self, wrapped: Model, block: str) -> None:
+        super().__init__(wrapped)
+        self._block = block
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        return await super().request(messages, model_settings, self._with_block(model_request_parameters))
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        parameters = self._with_block(model_request_parameters)
+        async with super().request_stream(messages, model_settings, parameters, run_context) as response:
+            yield response
+
+    def _with_block(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
+        if not self._block:
+            return parameters
+        block = InstructionPart(content=self._block, dynamic=True)
+        return replace(parameters, instruction_parts=[*(parameters.instruction_parts or []), block])
+
+
+def build_model(model: Any, base_url: str | None, api_key: str | None) -> Model:
+    """A pydantic-ai model from a name, an `EchoModel`, or one that is built already.
+
+    Raises:
+        ModelError: the name is unknown, or its key or package is missing; the message says what to set or install.
+    """
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, EchoModel):
+        return _echo(model)
+    if not isinstance(model, str):
+        raise ModelError(f"model must be a name, a pydantic-ai model or EchoModel(), got {type(model).__name__}")
+    name = parse_model_name(model, base_url)
+
+    def provider(kind: str) -> Provider[Any]:
+        return _provider(kind, name, api_key)
+
+    try:
+        return infer_model(f"{name.provider}:{name.name}", provider_factory=provider)
+    except ImportError as error:
+        extra = EXTRAS.get(name.provider, name.provider)
+        package = f"loomflow[{extra}]" if extra in EXTRAS.values() else f"pydantic-ai-slim[{extra}]"
+        raise ModelError(f"model {model!r} needs a package that is not installed: pip install '{package}'") from error
+    except UserError as error:
+        raise ModelError(f"model {model!r}: {_first_sentence(error)}") from error
+    except ValueError as error:
+        raise ModelError(f"unknown model {model!r}: {_first_sentence(error)}") from error
+
+
+def _provider(kind: str, name: ModelName, api_key: str | None) -> Provider[Any]:
+    # `openai-chat` and the like are kinds of model; their provider is `openai`.
+    provider_class = infer_provider_class(kind)
+    known = inspect.signature(provider_class).parameters
+    options: dict[str, Any] = {}
+    if name.base_url is not None:
+        if "base_url" not in known:
+            raise ModelError(f"model {name.given!r} does not take a base_url")
+        options = {"base_url": name.base_url, "api_key": api_key or os.environ.get("OPENAI_API_KEY") or KEYLESS}
+    elif api_key is not None:
+        options = {"api_key": api_key}
+    return provider_class(**options)
+
+
+def _first_sentence(error: Exception) -> str:
+    return str(error).split(". ")[0].split("\n")[0]
+
+
+def _echo(echo: EchoModel) -> Model:
+    def request(messages: list[ModelMessage], info: AgentInfo) -> str:
+        parts = info.model_request_parameters.instruction_parts or []
+        system = "\n\n".join(part.content for part in parts)
+        return echo.answer(EchoRequest(system, tuple(texts_of(messages))))
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=[TextPart(request(messages, info))])
+
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        for piece in re.findall(r"\S+\s*|\s+", request(messages, info)):
+            yield piece
+
+    return FunctionModel(answer, stream_function=stream, model_name="echo")

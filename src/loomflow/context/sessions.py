@@ -1,0 +1,216 @@
+"""The history of a session: stored turns to model messages and back, repaired on reading.
+
+What is stored may be broken: a run was killed between a tool call and its result, a provider left an empty answer, an
+earlier version wrote something that this one cannot read. Replaying that would make every later run of the session fail,
+so it is mended here, each time it is read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    PartDeltaEvent,
+    PartStartEvent,
+    RetryPromptPart,
+    SystemPromptPart,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from ..ports import Turn
+
+logger = logging.getLogger("loomflow")
+
+INTERRUPTED_CALL = "interrupted: no result"
+INTERRUPTED_RUN = "[interrupted before an answer was given]"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A session's chat history, ready to send.
+
+    Attributes:
+        messages: valid for every provider: calls with their results, answers with text, no system prompts.
+        episode_ids: ids of the finished runs in it; they are not recalled again (rule R9).
+    """
+
+    messages: list[ModelMessage]
+    episode_ids: frozenset[str]
+
+
+def rehydrate(turns: Sequence[Turn], prompt: str) -> History:
+    """Rebuild the chat history of a session.
+
+    Args:
+        turns: as stored, in order.
+        prompt: what the user says now. An interrupted turn that said the same and left no tool results was a first
+            try of it, and is left out.
+    """
+    messages: list[ModelMessage] = []
+    following = [*(_said(turn) for turn in turns[1:]), prompt]
+    for turn, next_said in zip(turns, following, strict=False):
+        if turn.interrupted is not None and not turn.messages and turn.interrupted.prompt == next_said:
+            continue
+        messages += _messages(turn)
+    finished = frozenset(turn.episode.id for turn in turns if turn.episode and turn.episode.id)
+    return History(messages, finished)
+
+
+def dump(messages: Sequence[ModelMessage]) -> str:
+    """Serialise the messages of a run. Characters are kept as they are; lone surrogates become U+FFFD."""
+    try:
+        return ModelMessagesTypeAdapter.dump_json(list(messages)).decode("utf-8")
+    except Exception as error:  # the answer must not be lost for a message that cannot be serialised
+        logger.warning("the messages of a run cannot be stored, only what was said: %r", error)
+        return ""
+
+
+def dump_interrupted(messages: Iterable[ModelMessage], run_id: str) -> str | None:
+    """Serialise what an interrupted run leaves: its prompt, and tool calls with real results.
+
+    Text that the model had begun or that was rejected is not kept. None if there are no results to keep.
+    """
+    kept: list[ModelMessage] = []
+    for message in messages:
+        if message.run_id != run_id:
+            continue
+        if isinstance(message, ModelResponse):
+            calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
+            kept += [replace(message, parts=calls)] if calls else []
+        else:
+            parts = [part for part in message.parts if isinstance(part, UserPromptPart | ToolReturnPart)]
+            kept += [replace(message, parts=parts)] if parts else []
+    has_results = any(isinstance(part, ToolReturnPart) for message in kept for part in message.parts)
+    return dump(kept) or None if has_results else None
+
+
+def texts_of(messages: Iterable[ModelMessage]) -> Iterator[tuple[str, str]]:
+    """Role and text of each part that has text: user, assistant, tool."""
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, UserPromptPart):
+                yield "user", prompt_text(part.content)
+            elif isinstance(part, TextPart):
+                yield "assistant", part.content
+            elif isinstance(part, ToolReturnPart):
+                yield "tool", part.model_response_str()
+
+
+def prompt_text(prompt: object) -> str:
+    """The text of a prompt: of one made of parts, the text parts; pictures and files have none."""
+    if isinstance(prompt, str):
+        return prompt
+    if not isinstance(prompt, Iterable):
+        return ""
+    texts = [part if isinstance(part, str) else getattr(part, "content", None) for part in prompt]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def repair(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
+    """Make messages valid for every provider.
+
+    Every tool call gets a result and every result has a call; empty texts, empty messages and system prompts go.
+    """
+    mended: list[ModelMessage] = []
+    open_calls: dict[str, ToolCallPart] = {}
+    for message in messages:
+        if isinstance(message, ModelResponse):
+            mended += _closing(open_calls)
+            parts = [part for part in message.parts if not _is_empty(part)]
+            open_calls = {part.tool_call_id: part for part in parts if isinstance(part, ToolCallPart)}
+            mended += [replace(message, parts=parts)] if _says_something(parts) else []
+            continue
+        parts = [part for part in message.parts if _belongs(part, open_calls)]
+        answered = {part.tool_call_id for part in parts if isinstance(part, ToolReturnPart | RetryPromptPart)}
+        open_calls = {id_: call for id_, call in open_calls.items() if id_ not in answered}
+        closing = [part for request in _closing(open_calls) for part in request.parts]
+        open_calls = {}
+        if parts or closing:
+            mended.append(replace(message, parts=[*closing, *parts]))
+    return mended + _closing(open_calls)
+
+
+def _said(turn: Turn) -> str:
+    return turn.interrupted.prompt if turn.interrupted else turn.episode.input if turn.episode else ""
+
+
+def _messages(turn: Turn) -> list[ModelMessage]:
+    stored = repair(_parse(turn.messages)) if turn.messages else []
+    if not stored or not isinstance(stored[0], ModelRequest):
+        stored = _as_told(turn)
+    if not isinstance(stored[-1], ModelResponse):
+        stored.append(ModelResponse(parts=[TextPart(INTERRUPTED_RUN)]))
+    return stored
+
+
+def _as_told(turn: Turn) -> list[ModelMessage]:
+    """A turn as its prompt and answer only."""
+    messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(_said(turn) or " ")])]
+    if turn.episode is not None and turn.episode.output.strip():
+        messages.append(ModelResponse(parts=[TextPart(turn.episode.output)]))
+    return messages
+
+
+def _parse(stored: str) -> list[ModelMessage]:
+    try:
+        return ModelMessagesTypeAdapter.validate_json(stored)
+    except ValueError as error:
+        logger.warning("stored messages of a run cannot be read, its prompt and answer are used instead: %s", error)
+        return []
+
+
+def _closing(open_calls: dict[str, ToolCallPart]) -> list[ModelMessage]:
+    if not open_calls:
+        return []
+    parts: list[ModelRequestPart] = [
+        ToolReturnPart(call.tool_name, INTERRUPTED_CALL, tool_call_id=id_) for id_, call in open_calls.items()
+    ]
+    return [ModelRequest(parts=parts)]
+
+
+def _is_empty(part: ModelResponsePart) -> bool:
+    return isinstance(part, TextPart) and not part.content.strip()
+
+
+def _says_something(parts: Sequence[ModelResponsePart]) -> bool:
+    return any(not isinstance(part, ThinkingPart) for part in parts)
+
+
+def _belongs(part: ModelRequestPart, open_calls: dict[str, ToolCallPart]) -> bool:
+    """Whether a request part may be replayed: results only where their call is open, never a system prompt."""
+    if isinstance(part, SystemPromptPart):
+        return False
+    if isinstance(part, ToolReturnPart):
+        return part.tool_call_id in open_calls
+    if isinstance(part, RetryPromptPart) and part.tool_name is not None:
+        return part.tool_call_id in open_calls
+    return True
+
+
+def text_delta(event: object) -> str:
+    """The text that a stream event adds to the answer, if any."""
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""
+
+
+def as_json(output: object) -> str:
+    """Structured output as JSON text, non-ASCII characters as themselves."""
+    return TypeAdapter(Any).dump_json(output).decode("utf-8")
