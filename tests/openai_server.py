@@ -8,27 +8,28 @@ body or as server-sent events:
         ...  # a client with base_url=server.base_url
         assert server.requests[-1].messages[0] == ("user", "What is tea?")
 
-Every answer closes its connection, so that a client's pool keeps nothing from one event loop to the next.
+Every answer closes its connection, so that a client's pool keeps nothing from one event loop to the next; with
+`keep_alive=True` connections stay open, as those of hosted providers do.
+
+Like a hosted provider it refuses, with status 400, what is not a conversation: see `RecordedRequest.faults`.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import select
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias, cast
 
-Json: TypeAlias = dict[str, Any]
+from tests.openai_wire import CHAT_PATH, RESPONSES_PATH, Json, RecordedRequest
 
-CHAT_PATH = "/v1/chat/completions"
-RESPONSES_PATH = "/v1/responses"
 MODELS_PATH = "/v1/models"
 
 
@@ -71,70 +72,6 @@ class Drop:
 Reply: TypeAlias = str | ToolCall | list[ToolCall] | Failure | Hang | Drop
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedRequest:
-    """What a client posted. Header names are in lower case."""
-
-    path: str
-    headers: dict[str, str]
-    body: Json
-
-    @property
-    def stream(self) -> bool:
-        """Whether the client asked for server-sent events."""
-        return bool(self.body.get("stream"))
-
-    @property
-    def messages(self) -> list[tuple[str, str]]:
-        """The conversation as (role, text), alike for both formats.
-
-        Roles are system (developer messages and `instructions` too), user, assistant and tool. A tool call
-        is `("assistant", "call:NAME:ID")`, its result `("tool", text)`. Parts without text stand as `[type]`.
-        """
-        spelled = _response_messages if self.path == RESPONSES_PATH else _chat_messages
-        return list(spelled(self.body))
-
-    @property
-    def system(self) -> list[str]:
-        """Texts of the system and developer messages, in the order sent; `instructions` come first."""
-        return [text for role, text in self.messages if role == "system"]
-
-
-def _chat_messages(body: Json) -> Iterator[tuple[str, str]]:
-    for message in body["messages"]:
-        text, calls = _text(message.get("content")), cast(list[Json], message.get("tool_calls") or [])
-        if text or not calls:
-            yield _role(message), text
-        for call in calls:
-            yield "assistant", f"call:{call['function']['name']}:{call['id']}"
-
-
-def _response_messages(body: Json) -> Iterator[tuple[str, str]]:
-    if body.get("instructions"):
-        yield "system", body["instructions"]
-    items = body["input"]
-    for item in [{"role": "user", "content": items}] if isinstance(items, str) else items:
-        match item.get("type", "message"):
-            case "message":
-                yield _role(item), _text(item["content"])
-            case "function_call":
-                yield "assistant", f"call:{item['name']}:{item['call_id']}"
-            case "function_call_output":
-                yield "tool", _text(item["output"])
-            case _:
-                pass  # reasoning, references, tool definitions: nothing that anyone said
-
-
-def _role(message: Json) -> str:
-    return "system" if message["role"] == "developer" else message["role"]
-
-
-def _text(content: str | list[Json] | None) -> str:
-    if content is None or isinstance(content, str):
-        return content or ""
-    return "\n".join(part.get("text") or part.get("refusal") or f"[{part['type']}]" for part in content)
-
-
 class OpenAIServer:
     """The server, listening on a free port of 127.0.0.1 while its `with` block runs.
 
@@ -143,8 +80,8 @@ class OpenAIServer:
         requests: What was sent, oldest first, the client's own retries included. GETs are not kept.
     """
 
-    def __init__(self) -> None:
-        self._listener = _Listener()
+    def __init__(self, *, keep_alive: bool = False) -> None:
+        self._listener = _Listener(keep_alive=keep_alive)
         self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.01,), daemon=True)
         self.requests: list[RecordedRequest] = self._listener.requests
         self.base_url: str = f"http://127.0.0.1:{self._listener.server_port}/v1"
@@ -347,8 +284,9 @@ class _Listener(ThreadingHTTPServer):
     daemon_threads = False  # so that server_close joins the handlers
     request_queue_size = 128  # the default of 5 makes many clients at once wait a second for their connection
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep_alive: bool) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.keep_alive = keep_alive
         self.lock = threading.Lock()
         self.stopping = threading.Event()
         self.requests: list[RecordedRequest] = []
@@ -374,8 +312,20 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 5.0
 
     def handle(self) -> None:
-        """Answer one request, where the base class goes on until the client leaves."""
+        """Answer one request; with keep-alive, go on until the client leaves or the server is closed."""
         self.handle_one_request()
+        while self._listener.keep_alive and not self.close_connection and self._awaits_more():
+            self.handle_one_request()
+
+    @property
+    def _listener(self) -> _Listener:
+        return cast(_Listener, self.server)
+
+    def _awaits_more(self) -> bool:
+        while not self._listener.stopping.is_set():
+            if select.select([self.connection], [], [], 0.02)[0]:
+                return True
+        return False
 
     def do_GET(self) -> None:
         if self.path != MODELS_PATH:
@@ -389,13 +339,17 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path not in (CHAT_PATH, RESPONSES_PATH):
             self._send_failure(Failure(404, f"no such endpoint: {self.path}"))
             return
-        listener = cast(_Listener, self.server)
+        listener = self._listener
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = RecordedRequest(self.path, headers, json.loads(body))
         reply = listener.record(request)
+        if request.faults:
+            reply = Failure(400, f"not a conversation: {', '.join(request.faults)}")
         if isinstance(reply, Failure):
             self._send_failure(reply)
-        elif not (isinstance(reply, Hang) and listener.stopping.wait(reply.seconds)):
+        elif isinstance(reply, Hang) and listener.stopping.wait(reply.seconds):
+            self.close_connection = True
+        else:
             self._send_turn(_turn(next(listener.numbers), request, reply))
 
     def _send_turn(self, turn: _Turn) -> None:
@@ -404,13 +358,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_stream(_chat_frames(turn) if chat else _response_frames(turn))
         elif turn.drop_after is None:
             self._send_json(200, _chat_body(turn) if chat else _response_body(turn))
+        else:
+            self.close_connection = True
 
     def _send_stream(self, frames: Iterator[str]) -> None:
         self._send_head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
-        with suppress(_Cut):
+        try:
             for frame in frames:
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(frame), frame.encode("ascii")))
             self.wfile.write(b"0\r\n\r\n")
+        except _Cut:
+            self.close_connection = True
 
     def _send_failure(self, failure: Failure) -> None:
         error = {"message": failure.message, "type": "scripted_failure", "param": None, "code": None}
@@ -424,7 +382,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_head(self, status: int, headers: Mapping[str, str]) -> None:
         self.send_response(status)
-        for name, value in {**headers, "Connection": "close"}.items():
+        connection = "keep-alive" if self._listener.keep_alive else "close"
+        for name, value in {**headers, "Connection": connection}.items():
             self.send_header(name, value)
         self.end_headers()
 

@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -150,7 +150,7 @@ class Agent:
         user_id: str | None = None,
         session_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[AgentStream]:
+    ) -> AsyncGenerator[AgentStream]:
         """Like `run`, with the answer as it comes.
 
             async with agent.stream("Where should we eat?", user_id="alice") as stream:
@@ -192,7 +192,7 @@ class Agent:
     @asynccontextmanager
     async def _running(
         self, prompt: Any, user_id: str | None, session_id: str | None, metadata: Mapping[str, Any] | None
-    ) -> AsyncIterator[_Run]:
+    ) -> AsyncGenerator[_Run]:
         """What surrounds the model call: history and memory before it; the episode, or a note of the failure, after."""
         user = check_user_id(user_id)
         session = new_id() if session_id is None else check_id("session_id", session_id)

@@ -1,11 +1,12 @@
 """How a new fact changes what is believed: supersession over valid time and recorded time, as a pure function.
 
-Nothing is overwritten. What changes is a new version with its own `recorded_at`, and the version before it is retired at
-that moment. The two time axes are those of Snodgrass, "Developing Time-Oriented Database Applications in SQL" (2000).
+Nothing is overwritten. What changes is a new version with its own `recorded_at`, and the version before it is retired
+at that moment. The two time axes are those of Snodgrass, "Developing Time-Oriented Database Applications in SQL",
+2000.
 
-Only a fact with the same subject and the same single-valued predicate can be superseded. Which predicates those are is a
-list of names and endings; every other predicate gathers values, because a true fact that is retired by mistake (a second
-allergy) does more harm than an old one that stays (it ranks below the new one and can be retracted).
+Only a fact with the same subject and the same single-valued predicate can be superseded. Which predicates those are is
+a list of names and endings; every other predicate gathers values, because a true fact that is retired by mistake (a
+second allergy) does more harm than an old one that stays (it ranks below the new one and can be retracted).
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ from .items import Fact
 from .words import normal_form
 
 SINGLE_VALUED = frozenset(
-    """name|full name|first name|last name|nickname|age|birthday|born on|born in|date of birth|birthplace|gender|pronouns
-    |lives in|lives at|live in|resides in|residence|home|home city|home town|hometown|city|country|town|state|address|location|located in
-    |based in|moved to|current city|current location|timezone|time zone|native language|preferred language|language preference
-    |works at|works for|work at|work for|employer|employed by|company|workplace|job|job title|title|role|position|occupation|profession
-    |works as|is employed at|is employed by|reports to|manager|boss|salary|department
-    |married to|spouse|wife|husband|partner|fiance|marital status|relationship status
-    |email|email address|phone|phone number|mobile|username|handle|website|status|mood|weight|height|blood type
-    |diet|nationality|religion|school|university|studies at|attends|major
-    |plan|subscription|tier|account number|passport number""".replace("\n", "").split("|")
+    name.strip()
+    for name in """
+    name, full name, first name, last name, nickname, age, birthday, born on, born in, date of birth, birthplace,
+    gender, pronouns, lives in, lives at, live in, resides in, residence, home, home city, home town, hometown,
+    city, country, town, state, address, location, located in, based in, moved to, current city, current location,
+    timezone, time zone, native language, preferred language, language preference, works at, works for, work at,
+    work for, employer, employed by, company, workplace, job, job title, title, role, position, occupation,
+    profession, works as, is employed at, is employed by, reports to, manager, boss, salary, department, married
+    to, spouse, wife, husband, partner, fiance, marital status, relationship status, email, email address, phone,
+    phone number, mobile, username, handle, website, status, mood, weight, height, blood type, diet, nationality,
+    religion, school, university, studies at, attends, major, plan, subscription, tier, account number, passport
+    number
+    """.split(",")
 )
 """Predicates that hold one value at a time, in normal form."""
 
@@ -48,10 +53,7 @@ def is_single_valued(predicate: str) -> bool:
     (True, False)
     """
     key = predicate_key(predicate)
-    return key in _SINGLE or key.startswith(SINGLE_VALUED_STARTS) or key.endswith(SINGLE_VALUED_ENDS)
-
-
-_SINGLE = frozenset(name.strip() for name in SINGLE_VALUED)
+    return key in SINGLE_VALUED or key.startswith(SINGLE_VALUED_STARTS) or key.endswith(SINGLE_VALUED_ENDS)
 
 
 def fact_key(fact: Fact) -> tuple[str, str]:

@@ -16,8 +16,10 @@ from typing import Any, cast
 from .errors import ConfigError
 
 MAX_ID_CHARS = 1024
+EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
+LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 
-_PLAIN = "a string, number, boolean, None, datetime, UUID, list or dict"
+_PLAIN = "a string, finite number, boolean, None, datetime, UUID, list or dict"
 
 
 def check_text(field: str, value: object, *, blank: bool = True) -> str:
@@ -97,7 +99,7 @@ def utc(field: str, value: object) -> datetime:
     try:
         return value.astimezone(UTC)
     except OverflowError:  # within a day of datetime.min or datetime.max; the clamp keeps the order
-        return (datetime.min if value.year == 1 else datetime.max).replace(tzinfo=UTC)
+        return EARLIEST if value.year == 1 else LATEST
 
 
 def utc_or_none(field: str, value: object) -> datetime | None:
@@ -119,28 +121,27 @@ def check_metadata(field: str, value: object) -> dict[str, Any]:
 
 
 def _plain(field: str, value: object) -> object:
-    if value is None or isinstance(value, bool):
+    if isinstance(value, Mapping):
+        return _plain_mapping(field, cast("Mapping[object, object]", value))
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        return [_plain(f"{field}[{index}]", item) for index, item in enumerate(items)]
+    if getattr(value, "shape", None) == () and callable(item := getattr(value, "item", None)):  # a number of numpy
+        value = item()
+    return _plain_scalar(field, value)
+
+
+def _plain_scalar(field: str, value: object) -> object:
+    if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
         return scrub(value)
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ConfigError.of(field, "a finite number", value)
+    if isinstance(value, float) and math.isfinite(value):
         return float(value)
-    if isinstance(value, (datetime, date)):
+    if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, uuid.UUID):
         return str(value)
-    if isinstance(value, Mapping):
-        return _plain_mapping(field, cast("Mapping[object, object]", value))
-    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
-        items = cast("Sequence[object]", value)
-        return [_plain(f"{field}[{index}]", item) for index, item in enumerate(items)]
-    item = getattr(value, "item", None)  # numpy scalars
-    if callable(item) and getattr(value, "shape", None) == ():
-        return _plain(field, item())
     raise ConfigError.of(field, _PLAIN, value)
 
 

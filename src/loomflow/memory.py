@@ -43,19 +43,25 @@ class Memory:
     Open one with `Memory.open`; the constructor takes a store and an embedder that are made already.
 
     Args:
-        store: where memories are kept.
+        store: where memories are kept, or a function that makes it on first use.
         embedder: what `Memory.open` takes.
         max_block_chars: longest working block that may be written.
     """
 
     def __init__(
         self,
-        store: Store,
+        store: Store | Callable[[], Store],
         *,
         embedder: Any = "default",
         max_block_chars: int = MAX_BLOCK_CHARS,
     ) -> None:
-        self._configure(lambda: store, embedder, max_block_chars)
+        if embedder != "default" and isinstance(embedder, str):
+            raise ConfigError.of("embedder", '"default", an embedder, a function or None', embedder)
+        self._store = store
+        self._embedder_spec = embedder
+        self._max_block_chars = check_limit("max_block_chars", max_block_chars)
+        self._warned: set[str] = set()
+        self.facts = Facts(lambda: self.store, lambda: self.embedder)
 
     @classmethod
     def open(
@@ -80,23 +86,12 @@ class Memory:
         location = locate(url)
         if location.kind not in BACKENDS:
             raise ConfigError("memory postgresql://... is not supported by this version; use sqlite:PATH or inmemory")
-        memory = cls.__new__(cls)
-        memory._configure(partial(_store_at, location), embedder, max_block_chars)
-        return memory
-
-    def _configure(self, make_store: Callable[[], Store], embedder: Any, max_block_chars: int) -> None:
-        if embedder != "default" and isinstance(embedder, str):
-            raise ConfigError.of("embedder", '"default", an embedder, a function or None', embedder)
-        self._make_store = make_store
-        self._embedder_spec = embedder
-        self._max_block_chars = check_limit("max_block_chars", max_block_chars)
-        self._warned: set[str] = set()
-        self.facts = Facts(lambda: self.store, lambda: self.embedder)
+        return cls(partial(_store_at, location), embedder=embedder, max_block_chars=max_block_chars)
 
     @cached_property
     def store(self) -> Store:
         """The store behind this memory."""
-        return self._make_store()
+        return self._store() if callable(self._store) else self._store
 
     @cached_property
     def embedder(self) -> Embedder | None:
@@ -409,5 +404,8 @@ def _said(turn: Turn) -> list[SessionMessage]:
     assert episode is not None
     assert episode.id is not None
     assert episode.occurred_at is not None
-    said = (("user", episode.input), ("assistant", episode.output))
-    return [SessionMessage(role, text, episode.occurred_at, episode.id) for role, text in said if text.strip()]
+    said = [
+        SessionMessage("user", episode.input, episode.occurred_at, episode.id),
+        SessionMessage("assistant", episode.output, episode.occurred_at, episode.id),
+    ]
+    return [message for message in said if message.content.strip()]

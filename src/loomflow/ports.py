@@ -240,7 +240,7 @@ class Store(Protocol):
         ...
 
     async def search(self, user_id: str | None, search: Search) -> tuple[Found[Episode], Found[Fact]]:
-        """Search episodes and facts in one consistent view. A search without words and without a vector finds nothing."""
+        """Search episodes and facts in one consistent view. Without words and without a vector nothing is found."""
         ...
 
     async def turns(self, user_id: str | None, session_id: str | None) -> list[Turn]:

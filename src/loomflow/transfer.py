@@ -1,4 +1,4 @@
-"""Export and import of a user's memory as plain JSON values. Nothing is lost on the way, and importing twice is once."""
+"""Export and import of a user's memory as plain JSON values: nothing is lost on the way, importing twice is once."""
 
 from __future__ import annotations
 
@@ -148,9 +148,9 @@ def _fact_fields(fact: Fact) -> dict[str, Any]:
 
 
 def _read_fact(row: Mapping[str, Any], user: str | None) -> Fact:
-    times = {name: _moment(row.get(name)) for name in _FACT_TIMES}
-    rest = {name: row[name] for name in _FACT_FIELDS if name in row}
-    return Fact(rest.pop("subject"), rest.pop("predicate"), rest.pop("object"), user_id=user, **rest, **times)
+    rest: dict[str, Any] = {name: row[name] for name in _FACT_FIELDS if name in row}
+    rest |= {name: _moment(row.get(name)) for name in _FACT_TIMES}
+    return Fact(rest.pop("subject"), rest.pop("predicate"), rest.pop("object"), user_id=user, **rest)
 
 
 def _episode_fields(turn: Turn) -> dict[str, Any]:

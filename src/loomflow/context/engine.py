@@ -11,7 +11,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai import RunContext, capture_run_messages
@@ -23,8 +23,9 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 
-from ..errors import ModelError
-from ..models import EchoModel, EchoRequest, ModelName, parse_model_name
+from loomflow.errors import ModelError
+from loomflow.models import EchoModel, EchoRequest, ModelName, parse_model_name
+
 from .sessions import texts_of
 
 EXTRAS = {"anthropic": "anthropic", "google": "google", "google-cloud": "google"}
@@ -39,7 +40,7 @@ class InjectingModel(WrapperModel):
     The block never enters the message history, so it is not stored, and it is built anew for each run (rule R1).
     """
 
-    def __init__(self, wrapped: Model, block: str) -> None:
+    def __init__(self, wrapped: Model[Any], block: str) -> None:
         super().__init__(wrapped)
         self._block = block
 
@@ -70,14 +71,14 @@ class InjectingModel(WrapperModel):
         return replace(parameters, instruction_parts=[*(parameters.instruction_parts or []), block])
 
 
-def build_model(model: Any, base_url: str | None, api_key: str | None) -> Model:
+def build_model(model: Any, base_url: str | None, api_key: str | None) -> Model[Any]:
     """A pydantic-ai model from a name, an `EchoModel`, or one that is built already.
 
     Raises:
         ModelError: the name is unknown, or its key or package is missing; the message says what to set or install.
     """
     if isinstance(model, Model):
-        return model
+        return cast("Model[Any]", model)
     if isinstance(model, EchoModel):
         return _echo(model)
     if not isinstance(model, str):
@@ -117,7 +118,7 @@ def _first_sentence(error: Exception) -> str:
     return str(error).split(". ")[0].split("\n")[0]
 
 
-def _echo(echo: EchoModel) -> Model:
+def _echo(echo: EchoModel) -> Model[Any]:
     def request(messages: list[ModelMessage], info: AgentInfo) -> str:
         parts = info.model_request_parameters.instruction_parts or []
         system = "\n\n".join(part.content for part in parts)

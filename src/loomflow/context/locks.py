@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncGenerator, Hashable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
-from ..errors import SessionError
+from loomflow.errors import SessionError
 
 _held: ContextVar[frozenset[Hashable]] = ContextVar("loomflow_held_sessions", default=frozenset())
 
@@ -26,7 +26,7 @@ class SessionLocks:
         return len(self._waiting)
 
     @asynccontextmanager
-    async def hold(self, key: Hashable) -> AsyncIterator[None]:
+    async def hold(self, key: Hashable) -> AsyncGenerator[None]:
         """Wait for the turn, and hold the lock for the block.
 
         Raises:

@@ -1,8 +1,8 @@
 """The history of a session: stored turns to model messages and back, repaired on reading.
 
 What is stored may be broken: a run was killed between a tool call and its result, a provider left an empty answer, an
-earlier version wrote something that this one cannot read. Replaying that would make every later run of the session fail,
-so it is mended here, each time it is read.
+earlier version wrote something that this one cannot read. Replaying that would make every later run of the session
+fail, so it is mended here, each time it is read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import TypeAdapter
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -22,7 +21,6 @@ from pydantic_ai.messages import (
     ModelResponsePart,
     PartDeltaEvent,
     PartStartEvent,
-    RetryPromptPart,
     SystemPromptPart,
     TextPart,
     TextPartDelta,
@@ -31,8 +29,9 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_core import to_json
 
-from ..ports import Turn
+from loomflow.ports import Turn
 
 logger = logging.getLogger("loomflow")
 
@@ -93,7 +92,7 @@ def dump_interrupted(messages: Iterable[ModelMessage], run_id: str) -> str | Non
             calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
             kept += [replace(message, parts=calls)] if calls else []
         else:
-            parts = [part for part in message.parts if isinstance(part, UserPromptPart | ToolReturnPart)]
+            parts = [part for part in message.parts if isinstance(part, UserPromptPart) or _is_result(part)]
             kept += [replace(message, parts=parts)] if parts else []
     has_results = any(isinstance(part, ToolReturnPart) for message in kept for part in message.parts)
     return dump(kept) or None if has_results else None
@@ -136,7 +135,7 @@ def repair(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
             mended += [replace(message, parts=parts)] if _says_something(parts) else []
             continue
         parts = [part for part in message.parts if _belongs(part, open_calls)]
-        answered = {part.tool_call_id for part in parts if isinstance(part, ToolReturnPart | RetryPromptPart)}
+        answered = {part.tool_call_id for part in parts if isinstance(part, ToolReturnPart)}
         open_calls = {id_: call for id_, call in open_calls.items() if id_ not in answered}
         closing = [part for request in _closing(open_calls) for part in request.parts]
         open_calls = {}
@@ -191,18 +190,21 @@ def _says_something(parts: Sequence[ModelResponsePart]) -> bool:
     return any(not isinstance(part, ThinkingPart) for part in parts)
 
 
+def _is_result(part: ModelRequestPart) -> bool:
+    """Whether a part is what a tool really returned, and not a note that it failed or was not let run."""
+    return isinstance(part, ToolReturnPart) and part.outcome == "success"
+
+
 def _belongs(part: ModelRequestPart, open_calls: dict[str, ToolCallPart]) -> bool:
     """Whether a request part may be replayed: results only where their call is open, never a system prompt."""
     if isinstance(part, SystemPromptPart):
         return False
     if isinstance(part, ToolReturnPart):
         return part.tool_call_id in open_calls
-    if isinstance(part, RetryPromptPart) and part.tool_name is not None:
-        return part.tool_call_id in open_calls
     return True
 
 
-def text_delta(event: object) -> str:
+def text_delta(event: Any) -> str:
     """The text that a stream event adds to the answer, if any."""
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
         return event.part.content
@@ -213,4 +215,4 @@ def text_delta(event: object) -> str:
 
 def as_json(output: object) -> str:
     """Structured output as JSON text, non-ASCII characters as themselves."""
-    return TypeAdapter(Any).dump_json(output).decode("utf-8")
+    return to_json(output).decode("utf-8")

@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, cast
 
-from ..errors import ConfigError
-from ..ports import Embedder
+from loomflow.errors import ConfigError
+from loomflow.ports import Embedder
+
 from .function import FunctionEmbedder
 from .static import StaticEmbedder
 
@@ -35,7 +36,7 @@ def resolve_embedder(spec: EmbedderSpec) -> Embedder | None:
                 return FunctionEmbedder(cast("Callable[..., Any]", embed), name=cast("Embedder", spec).name)
             return cast("Embedder", spec)
         if callable(spec):
-            return FunctionEmbedder(cast("Callable[..., Any]", spec))
+            return FunctionEmbedder(spec)
     raise ConfigError.of("embedder", '"default", an embedder, a function from texts to vectors, or None', spec)
 
 

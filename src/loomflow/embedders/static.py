@@ -1,7 +1,7 @@
 """The embedded default: static word vectors whose weights lie in the `wordllama` package.
 
-A text's vector is the mean of its tokens' vectors. That is weaker than a transformer and a thousand times faster, needs no
-network, no key and no GPU, and inside the hybrid search it makes up most of the difference.
+A text's vector is the mean of its tokens' vectors. That is weaker than a transformer and a hundred times faster, needs
+no network, no key and no GPU, and inside the hybrid search it makes up most of the difference.
 
 Only the two data files of the package are read: its own loader tries to fetch the tokenizer from the network.
 """
@@ -14,13 +14,14 @@ import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType]
 from tokenizers import Tokenizer
 
-from ..errors import EmbedderError
+from loomflow.errors import EmbedderError
 
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
@@ -67,6 +68,5 @@ def _model() -> tuple[NDArray[np.float16], Tokenizer]:
     for name in (WEIGHTS, TOKENIZER):
         if not (folder / name).is_file():
             raise EmbedderError(f"the package wordllama has no file {name}; install the pinned version of it")
-    with safe_open(folder / WEIGHTS, framework="np") as file:
-        weights: NDArray[np.float16] = file.get_tensor("embedding.weight")
+    weights = cast("NDArray[np.float16]", load_file(folder / WEIGHTS)["embedding.weight"])
     return weights, Tokenizer.from_file(str(folder / TOKENIZER))

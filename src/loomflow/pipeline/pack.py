@@ -1,7 +1,7 @@
 """Pack: what fits under the ceiling, measured on the final text with the caller's own counter.
 
-Nothing here adds token counts up: every decision counts the block as it would be sent. That is what makes the ceiling hold
-for any counter (rule R4).
+Nothing here adds token counts up: every decision counts the block as it would be sent. That is what makes the ceiling
+hold for any counter (rule R4).
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 import regex
 
-from ..items import MemoryBlock
-from ..receipt import InjectedItem, Status
-from ..tokens import TokenCounter
+from loomflow.items import MemoryBlock
+from loomflow.receipt import InjectedItem, Status
+from loomflow.tokens import TokenCounter
+
 from .rank import Ranked
 from .render import (
     BULLET,

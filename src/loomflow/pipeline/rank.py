@@ -8,8 +8,9 @@ from datetime import datetime
 from itertools import count
 from typing import TypeVar
 
-from ..items import EpisodeMatch, FactMatch, Kind
-from ..words import normal_form
+from loomflow.items import EpisodeMatch, FactMatch, Kind
+from loomflow.words import normal_form
+
 from .recall import Candidates, relevance
 from .render import Line, episode_line, fact_line
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
-from ..items import Episode, EpisodeMatch, Fact, FactMatch, MemoryBlock
-from ..ports import NOT_EMBEDDED, Embedded, Embedder, Found, Search, Store
-from ..words import query_words
+from loomflow.items import Episode, EpisodeMatch, Fact, FactMatch, MemoryBlock
+from loomflow.ports import NOT_EMBEDDED, Embedded, Embedder, Found, Search, Store
+from loomflow.words import query_words
 
 logger = logging.getLogger("loomflow")
 
@@ -66,7 +66,7 @@ def relevance(rank: int) -> float:
 
 
 def search_for(question: Question, query: Embedded, depth: int = DEPTH) -> Search:
-    """The search that a question asks for. It leaves out what is in the chat history, and facts that came from there."""
+    """The search that a question asks for, without what is in the chat history and the facts that came from there."""
     text = _shortened(question.text)
     search = Search(words=tuple(query_words(text)), query=query, limit=depth, at=question.at)
     if question.in_history is None:

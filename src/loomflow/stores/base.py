@@ -13,11 +13,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from ..bitemporal import FactChanges
-from ..checks import check_id, check_limit, check_user_id, utc_or_none
-from ..errors import ConfigError
-from ..items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats, new_id
-from ..ports import BlockPlan, Clock, Embedded, FactFilter, FactPlan, Found, NewEpisode, OpenRun, Search, Turn
+from loomflow.bitemporal import FactChanges
+from loomflow.checks import check_id, check_limit, check_user_id, utc_or_none
+from loomflow.errors import ConfigError
+from loomflow.items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats, new_id
+from loomflow.ports import BlockPlan, Clock, Embedded, FactFilter, FactPlan, Found, NewEpisode, OpenRun, Search, Turn
 
 logger = logging.getLogger("loomflow")
 

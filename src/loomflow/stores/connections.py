@@ -18,7 +18,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from ..errors import LoomflowError, SchemaError, StoreError
+from loomflow.errors import LoomflowError, SchemaError, StoreError
+
 from .queries import migrations
 
 logger = logging.getLogger("loomflow")

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ..bitemporal import fact_key
-from ..checks import to_json
-from ..items import Episode, Fact, MemoryBlock
-from ..ports import OpenRun, Turn
-from ..words import index_text, normal_form
+from loomflow.bitemporal import fact_key
+from loomflow.checks import to_json
+from loomflow.items import Episode, Fact, MemoryBlock
+from loomflow.ports import OpenRun, Turn
+from loomflow.words import index_text, normal_form
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)

@@ -7,6 +7,7 @@ the user inside the index; vector search is exact over the user's partition. See
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +15,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from ..bitemporal import FactChanges, predicate_key
-from ..items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats
-from ..ports import BlockPlan, Clock, Embedded, FactFilter, FactPlan, Found, NewEpisode, OpenRun, Search, Turn
-from ..words import normal_form
+from loomflow.bitemporal import FactChanges, predicate_key
+from loomflow.items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats
+from loomflow.ports import BlockPlan, Clock, Embedded, FactFilter, FactPlan, Found, NewEpisode, OpenRun, Search, Turn
+from loomflow.words import normal_form
+
 from .base import BaseStore, system_clock
 from .connections import Connections
 from .queries import queries
@@ -31,7 +33,9 @@ from .rows import (
     to_micros,
     turn_of,
 )
-from .vectors import VectorCache, best, normalised, pack
+from .vectors import NO_COSINES, Cosines, VectorCache, best, normalised, pack
+
+logger = logging.getLogger("loomflow")
 
 SQL: Final = queries("sqlite")
 EPISODE, FACT = 0, 1
@@ -54,6 +58,7 @@ class SQLiteStore(BaseStore):
         self.path = None if path is None else Path(path).expanduser()
         self._connections = Connections(self.path)
         self._vectors = VectorCache()
+        self._compared: set[tuple[int, int, int]] = set()
 
     @property
     def url(self) -> str:
@@ -205,19 +210,29 @@ class SQLiteStore(BaseStore):
         wanted = {*lexical, *(number for number, _ in nearest)}
         return tuple(lexical), tuple(nearest), {number: rows[number] for number in wanted}
 
-    def _cosines(self, db: Connection, kind: int, user_no: int, epoch: int, query: Embedded) -> tuple[list[int], Any]:
+    def _cosines(self, db: Connection, kind: int, user_no: int, epoch: int, query: Embedded) -> Cosines:
         unit = None if query.vector is None else normalised(query.vector)
         if unit is None:
-            return [], None
+            return NO_COSINES
         row = db.execute(SQL["embedder_no"], {"name": query.embedder}).fetchone()
-        if row is None:
-            return [], None
-        values: dict[str, Any] = {"user_no": user_no, "kind": kind, "embedder_no": row[0]}
+        key = (user_no, kind, row[0] if row else 0)
+        values: dict[str, Any] = {"user_no": user_no, "kind": kind, "embedder_no": key[2]}
 
         def load(after: int) -> list[tuple[int, bytes]]:
             return db.execute(SQL["vectors_after"], values | {"after": after}).fetchall()
 
-        return self._vectors.cosines((user_no, kind, row[0]), epoch, unit, load)
+        numbers, cosines = self._vectors.cosines(key, epoch, unit, load) if row else NO_COSINES
+        if key not in self._compared:
+            self._compared.add(key)
+            sql = SQL["count_episodes" if kind == EPISODE else "count_facts"]
+            missing = db.execute(sql, {"user_no": user_no}).fetchone()[0] - len(numbers)
+            if missing > 0:
+                what = "episodes" if kind == EPISODE else "facts"
+                logger.warning(
+                    "%d %s have no vector of embedder %s and are found by keyword only; reembed() makes them",
+                    missing, what, query.embedder,
+                )  # fmt: skip
+        return numbers, cosines
 
     # Sessions
 

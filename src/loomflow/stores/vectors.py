@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rows = Sequence[tuple[int, bytes]]
+Cosines = tuple[list[int], NDArray[np.float32]]
 CACHE_BYTES = 512 * 1024 * 1024
 STORED = np.dtype("<f2")
+NO_COSINES: Cosines = ([], np.empty(0, dtype=np.float32))
 
 
 def pack(vector: NDArray[np.float32]) -> bytes | None:
@@ -66,7 +68,7 @@ class VectorCache:
 
     def cosines(
         self, key: tuple[int, int, int], epoch: int, query: NDArray[np.float32], load: Callable[[int], Rows]
-    ) -> tuple[list[int], NDArray[np.float32]]:
+    ) -> Cosines:
         """Compare `query` with every vector of a partition.
 
         Args:
@@ -84,7 +86,7 @@ class VectorCache:
             count = len(numbers)
             matrix = partition.matrix[:count]
         if count == 0 or matrix.shape[1] != query.shape[0]:
-            return [], np.empty(0, dtype=np.float32)
+            return NO_COSINES
         return numbers, matrix @ query
 
     def clear(self) -> None:
@@ -106,7 +108,7 @@ class VectorCache:
         return partition
 
 
-def best(cosines: NDArray[np.float32], limit: int) -> NDArray[np.intp]:
+def best(cosines: NDArray[np.float32], limit: int) -> list[int]:
     """Positions of the `limit` highest cosines, best first; among equals the newest row first."""
     count = len(cosines)
     if limit < count:
@@ -114,4 +116,5 @@ def best(cosines: NDArray[np.float32], limit: int) -> NDArray[np.intp]:
         positions = np.flatnonzero(cosines >= threshold)
     else:
         positions = np.arange(count)
-    return positions[np.lexsort((-positions, -cosines[positions]))][:limit]
+    order = np.lexsort((-positions, -cosines[positions]))[:limit]
+    return positions[order].tolist()

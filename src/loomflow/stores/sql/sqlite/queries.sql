@@ -175,6 +175,10 @@ SELECT
     (SELECT count(*) FROM episodes WHERE :user_no IS NULL OR user_no = :user_no),
     (SELECT count(*) FROM vectors v WHERE embedder_no = :embedder_no AND (:user_no IS NULL OR user_no = :user_no)
         AND (kind = 0 OR EXISTS (SELECT 1 FROM facts f WHERE f.no = v.item_no AND f.retired_at IS NULL)));
+-- name: count_episodes
+SELECT count(*) FROM episodes WHERE user_no = :user_no;
+-- name: count_facts
+SELECT count(*) FROM facts WHERE user_no = :user_no;
 -- name: is_empty
 SELECT NOT EXISTS (SELECT 1 FROM blocks WHERE user_no = :user_no)
    AND NOT EXISTS (SELECT 1 FROM facts WHERE user_no = :user_no)
