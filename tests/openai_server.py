@@ -319,7 +319,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _listener(self) -> _Listener:
-        return cast(_Listener, self.server)
+        return cast("_Listener", self.server)
 
     def _awaits_more(self) -> bool:
         while not self._listener.stopping.is_set():

@@ -55,7 +55,7 @@ class RecordedRequest:
 
 def _chat_messages(body: Json) -> Iterator[tuple[str, str]]:
     for message in body["messages"]:
-        text, calls = _text(message.get("content")), cast(list[Json], message.get("tool_calls") or [])
+        text, calls = _text(message.get("content")), cast("list[Json]", message.get("tool_calls") or [])
         if text or not calls:
             yield _role(message), text
         for call in calls:
@@ -80,7 +80,7 @@ def _response_messages(body: Json) -> Iterator[tuple[str, str]]:
 
 def _chat_pairs(body: Json) -> Iterator[tuple[str, str]]:
     for message in body["messages"]:
-        calls = cast(list[Json], message.get("tool_calls") or [])
+        calls = cast("list[Json]", message.get("tool_calls") or [])
         if message["role"] == "tool":
             yield "result", message["tool_call_id"]
         elif message["role"] != "assistant" or not calls or message.get("content") is not None:
