@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import logging
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -128,7 +128,7 @@ class Agent:
             Exception: whatever the model or a tool raises; the session stays usable.
         """
         async with self._running(prompt, user_id, session_id, metadata) as run:
-            result = await self._agent.run(prompt, **run.arguments)
+            result = await self._agent.run(**run.arguments)
             return await run.finish(result)
 
     def run_sync(
@@ -162,7 +162,7 @@ class Agent:
         """
         async with (
             self._running(prompt, user_id, session_id, metadata) as run,
-            self._agent.run_stream_events(prompt, **run.arguments) as events,
+            self._agent.run_stream_events(**run.arguments) as events,
         ):
             yield AgentStream(events, run)
 
@@ -197,12 +197,19 @@ class Agent:
         user = check_user_id(user_id)
         session = new_id() if session_id is None else check_id("session_id", session_id)
         plain = check_metadata("metadata", metadata or {})
+        text = self._prompt_text(prompt)
         model = self._model
         async with self._locks.hold((user, session)):
-            run = await self._begin(self._prompt_text(prompt), user, session, plain)
-            run.arguments["model"] = _engine().InjectingModel(model, run.injection.text)
+            run, history = await self._begin(text, user, session, plain)
             with _engine().capture_run_messages() as messages:
                 try:
+                    await run.recall(None if history is None else history.episode_ids)
+                    run.arguments = {
+                        "user_prompt": _sessions().scrub_prompt(prompt),
+                        "model": _engine().InjectingModel(model, run.injection.text),
+                        "message_history": [] if history is None else history.messages,
+                        "run_id": run.run_id,
+                    }
                     yield run
                 except BaseException as error:
                     await asyncio.shield(run.interrupt(messages, f"{type(error).__name__}: {error}"))
@@ -210,25 +217,21 @@ class Agent:
                 if not run.is_finished:
                     await asyncio.shield(run.interrupt(messages, "the stream was left before its end"))
 
-    async def _begin(self, text: str, user: str | None, session: str, metadata: dict[str, Any]) -> _Run:
-        problems: tuple[str, ...] = ()
-        run_id = new_id()
-        messages: list[Any] = []
-        in_history = None
+    async def _begin(
+        self, text: str, user: str | None, session: str, metadata: dict[str, Any]
+    ) -> tuple[_Run, History | None]:
+        """Read the session and note that a run has begun; without a history where that fails (rule R16)."""
+        run = _Run(self, text, user, session, new_id(), metadata)
+        store = self.memory.store
         try:
-            history = await self._history(user, session, text)
-            messages, in_history = history.messages, history.episode_ids
-            opened = OpenRun(run_id, session, text, self.memory.store.clock())
-            await self.memory.store.begin_run(user, opened)
-        except StoreError as error:
-            logger.warning("the session could not be read, the run goes on without: %s", error)
-            problems = (f"the session could not be read: {error}",)
-        injection = await self.memory.inject(
-            text, user_id=user, session_id=session, tuning=self.tuning, in_history=in_history
-        )
-        injection = replace(injection, problems=problems + injection.problems)
-        arguments = {"message_history": messages, "run_id": run_id}
-        return _Run(self, text, user, session, run_id, metadata, injection, arguments)
+            async with asyncio.timeout(self.tuning.recall_timeout_seconds):
+                history = await self._history(user, session, text)
+                await store.begin_run(user, OpenRun(run.run_id, session, text, store.clock()))
+        except (StoreError, TimeoutError) as error:
+            run.problems.append(f"the session could not be read: {str(error) or "timed out"}")
+            logger.warning("%s; the run goes on without", run.problems[0])
+            return run, None
+        return run, history
 
     async def _history(self, user: str | None, session: str, text: str) -> History:
         turns = await self.memory.store.turns(user, session)
@@ -264,9 +267,22 @@ class _Run:
     session_id: str
     run_id: str
     metadata: dict[str, Any]
-    injection: Injection
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    problems: list[str] = field(default_factory=list[str])
+    recalled: Injection | None = None
     is_finished: bool = False
+
+    async def recall(self, in_history: Collection[str] | None) -> None:
+        """Make the memory block of this run."""
+        self.recalled = await self.agent.memory.inject(
+            self.text, user_id=self.user_id, session_id=self.session_id, tuning=self.agent.tuning, in_history=in_history
+        )
+
+    @property
+    def injection(self) -> Injection:
+        """The block with its receipt, and what failed around it."""
+        assert self.recalled is not None
+        return replace(self.recalled, problems=(*self.problems, *self.recalled.problems))
 
     async def finish(self, result: Any) -> RunResult:
         """Store the run as an episode and make its result. A memory that fails does not take the answer away."""
@@ -274,9 +290,8 @@ class _Run:
         try:
             await asyncio.shield(self._record(_as_text(result.output), _sessions().dump(messages)))
         except StoreError as error:
-            logger.error("the run could not be remembered: %s", error)
-            problem = f"the run could not be remembered: {error}"
-            self.injection = replace(self.injection, problems=(*self.injection.problems, problem))
+            self.problems.append(f"the run could not be remembered: {error}")
+            logger.error("%s", self.problems[-1])
         self.is_finished = True
         return RunResult(
             result.output, self.user_id, self.session_id, self.run_id, result.usage, self.injection, messages
@@ -301,7 +316,8 @@ class _Run:
             self.text, output, session_id=self.session_id, user_id=self.user_id, id=self.run_id,
             metadata=self.metadata, agent_name=self.agent.name,
         )  # fmt: skip
-        (embedded,) = await embed_all(memory.embedder, [episode.text])
+        timeout = self.agent.tuning.recall_timeout_seconds
+        (embedded,) = await embed_all(memory.embedder, [episode.text], timeout=timeout)
         await memory.store.finish_run(self.user_id, self.run_id, NewEpisode(episode, embedded, messages))
 
 

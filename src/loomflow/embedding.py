@@ -1,7 +1,8 @@
-"""Embedding what is stored, so that a failing embedder loses nothing."""
+"""Embedding what is stored, so that a failing or hanging embedder loses nothing."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -9,21 +10,32 @@ from .ports import NOT_EMBEDDED, Embedded, Embedder
 
 logger = logging.getLogger("loomflow")
 
+TIMEOUT_SECONDS = 30.0
 
-async def embed_all(embedder: Embedder | None, texts: Sequence[str]) -> list[Embedded]:
+
+async def embed_all(
+    embedder: Embedder | None, texts: Sequence[str], *, timeout: float = TIMEOUT_SECONDS
+) -> list[Embedded]:
     """Embed texts; one that cannot be embedded comes back without a vector, and is found by keyword until it is.
 
-    A failing batch is tried again text by text, so that one bad text does not cost the others their vectors.
+    A failing batch is tried again text by text, so that one bad text does not cost the others their vectors. After a
+    time-out nothing is tried again.
+
+    Args:
+        embedder: None embeds nothing.
+        texts: what to embed, non-blank.
+        timeout: longest wait for one call of the embedder, in seconds.
     """
     if embedder is None or not texts:
         return [NOT_EMBEDDED] * len(texts)
     try:
-        vectors = await embedder.embed(texts)
+        async with asyncio.timeout(timeout):
+            vectors = await embedder.embed(texts)
         if len(vectors) != len(texts):
             raise ValueError(f"{len(vectors)} vectors for {len(texts)} texts")
     except Exception as error:
-        if len(texts) == 1:
+        if len(texts) == 1 or isinstance(error, TimeoutError):
             logger.warning("embedder %s failed; the text is stored and found by keyword: %r", embedder.name, error)
-            return [NOT_EMBEDDED]
-        return [(await embed_all(embedder, [text]))[0] for text in texts]
+            return [NOT_EMBEDDED] * len(texts)
+        return [(await embed_all(embedder, [text], timeout=timeout))[0] for text in texts]
     return [Embedded(embedder.name, vector) for vector in vectors]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
+from typing import overload
 
 from .bitemporal import FactChanges, supersede
 from .checks import check_text, utc_or_none
@@ -21,14 +22,21 @@ class Facts:
         self._store = store
         self._embedder = embedder
 
-    async def append(self, facts: Fact | Iterable[Fact]) -> list[Fact]:
+    @overload
+    async def append(self, facts: Fact) -> Fact: ...
+
+    @overload
+    async def append(self, facts: Iterable[Fact]) -> list[Fact]: ...
+
+    async def append(self, facts: Fact | Iterable[Fact]) -> Fact | list[Fact]:
         """Add one or several facts, each to the memory of its own `user_id`.
 
         A new value of a single-valued predicate (`lives_in`) ends the old one; other predicates (`likes`) gather
         values; a fact that is known already is confirmed. See `loomflow.bitemporal`.
 
         Returns:
-            The versions written for the facts given, in order; for one that was known to the letter, the fact itself.
+            The version written, with id and times; for several facts, a list in the order given. A fact that was
+            known to the letter comes back as it was given.
 
         Raises:
             ConfigError: something else than facts was given.
@@ -45,7 +53,7 @@ class Facts:
             batch = [(replace(told[place], retired_at=None), embedded[place]) for place in places]
             for place, changes in zip(places, await self._store().add_facts(user_id, batch, supersede), strict=True):
                 written[place] = _told_version(told[place], changes)
-        return written
+        return written[0] if isinstance(facts, Fact) else written
 
     async def query(
         self,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property, partial
 from types import EllipsisType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from .checks import check_id, check_limit, check_text, check_user_id, utc_or_none
 from .embedding import embed_all
@@ -23,11 +23,12 @@ from .locations import Location, locate
 from .pipeline.pack import pack_all, pack_budget
 from .pipeline.rank import MAX_FACTS, rank
 from .pipeline.recall import DEPTH, Question, embed_query, fuse_episodes, fuse_facts, recall, search_for
-from .ports import Embedder, NewEpisode, Store, Turn
+from .ports import Embedder, NewEpisode, Store
 from .receipt import Injection
 from .settings import Tuning
 from .tokens import counter_or_estimate
 from .transfer import Imported, export_user, import_user
+from .turns import messages_of, without_retries
 
 logger = logging.getLogger("loomflow")
 
@@ -183,13 +184,19 @@ class Memory:
 
     # Episodes and recall
 
-    async def remember(self, episodes: Episode | Iterable[Episode]) -> list[Episode]:
+    @overload
+    async def remember(self, episodes: Episode) -> Episode: ...
+
+    @overload
+    async def remember(self, episodes: Iterable[Episode]) -> list[Episode]: ...
+
+    async def remember(self, episodes: Episode | Iterable[Episode]) -> Episode | list[Episode]:
         """Store one or several finished runs. An id that is there already is the same episode and is left as it is.
 
         They become part of the chat history of their session, at its end.
 
         Returns:
-            The episodes as stored, with id and time, in the order given.
+            The episode as stored, with id and time; for several, a list in the order given.
         """
         told = [episodes] if isinstance(episodes, Episode) else list(episodes)
         for episode in told:
@@ -202,7 +209,7 @@ class Memory:
             batch = [NewEpisode(told[place], embedded[place]) for place in places]
             for place, episode in zip(places, await self.store.add_episodes(user_id, batch), strict=True):
                 stored[place] = episode
-        return stored
+        return stored[0] if isinstance(episodes, Episode) else stored
 
     async def recall(
         self,
@@ -319,7 +326,7 @@ class Memory:
         """List what was said in a session, oldest first; with a limit, the newest messages of it."""
         wanted = None if limit is None else check_limit("limit", limit)
         turns = await self.store.turns(user_id, check_id("session_id", session_id))
-        messages = [message for turn in turns for message in _said(turn)]
+        messages = [message for turn in without_retries(turns) for message in messages_of(turn)]
         return messages if wanted is None else messages[-wanted:]
 
     async def forget(
@@ -394,18 +401,3 @@ class Memory:
 
 def _store_at(location: Location) -> Store:
     return importlib.import_module(BACKENDS[location.kind]).SQLiteStore(location.path)
-
-
-def _said(turn: Turn) -> list[SessionMessage]:
-    if turn.interrupted is not None:
-        run = turn.interrupted
-        return [SessionMessage("user", run.prompt, run.started_at, run.run_id)]
-    episode = turn.episode
-    assert episode is not None
-    assert episode.id is not None
-    assert episode.occurred_at is not None
-    said = [
-        SessionMessage("user", episode.input, episode.occurred_at, episode.id),
-        SessionMessage("assistant", episode.output, episode.occurred_at, episode.id),
-    ]
-    return [message for message in said if message.content.strip()]

@@ -7,6 +7,7 @@ fail, so it is mended here, each time it is read.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_core import to_json
 
+from loomflow.checks import scrub
 from loomflow.ports import Turn
+from loomflow.turns import said, without_retries
 
 logger = logging.getLogger("loomflow")
 
@@ -60,12 +63,7 @@ def rehydrate(turns: Sequence[Turn], prompt: str) -> History:
         prompt: what the user says now. An interrupted turn that said the same and left no tool results was a first
             try of it, and is left out.
     """
-    messages: list[ModelMessage] = []
-    following = [*(_said(turn) for turn in turns[1:]), prompt]
-    for turn, next_said in zip(turns, following, strict=False):
-        if turn.interrupted is not None and not turn.messages and turn.interrupted.prompt == next_said:
-            continue
-        messages += _messages(turn)
+    messages = [message for turn in without_retries(turns, prompt) for message in _messages(turn)]
     finished = frozenset(turn.episode.id for turn in turns if turn.episode and turn.episode.id)
     return History(messages, finished)
 
@@ -74,9 +72,9 @@ def dump(messages: Sequence[ModelMessage]) -> str:
     """Serialise the messages of a run. Characters are kept as they are; lone surrogates become U+FFFD."""
     try:
         return ModelMessagesTypeAdapter.dump_json(list(messages)).decode("utf-8")
-    except Exception as error:  # the answer must not be lost for a message that cannot be serialised
-        logger.warning("the messages of a run cannot be stored, only what was said: %r", error)
-        return ""
+    except ValueError:  # UTF-8 cannot hold lone surrogates
+        plain = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
+        return scrub(json.dumps(plain, ensure_ascii=False))
 
 
 def dump_interrupted(messages: Iterable[ModelMessage], run_id: str) -> str | None:
@@ -95,7 +93,7 @@ def dump_interrupted(messages: Iterable[ModelMessage], run_id: str) -> str | Non
             parts = [part for part in message.parts if isinstance(part, UserPromptPart) or _is_result(part)]
             kept += [replace(message, parts=parts)] if parts else []
     has_results = any(isinstance(part, ToolReturnPart) for message in kept for part in message.parts)
-    return dump(kept) or None if has_results else None
+    return dump(kept) if has_results else None
 
 
 def texts_of(messages: Iterable[ModelMessage]) -> Iterator[tuple[str, str]]:
@@ -118,6 +116,13 @@ def prompt_text(prompt: object) -> str:
         return ""
     texts = [part if isinstance(part, str) else getattr(part, "content", None) for part in prompt]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def scrub_prompt(prompt: Any) -> Any:
+    """The prompt with lone surrogates, which no wire format can hold, replaced by U+FFFD."""
+    if isinstance(prompt, str):
+        return scrub(prompt)
+    return [scrub(part) if isinstance(part, str) else part for part in prompt]
 
 
 def repair(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
@@ -144,10 +149,6 @@ def repair(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
     return mended + _closing(open_calls)
 
 
-def _said(turn: Turn) -> str:
-    return turn.interrupted.prompt if turn.interrupted else turn.episode.input if turn.episode else ""
-
-
 def _messages(turn: Turn) -> list[ModelMessage]:
     stored = repair(_parse(turn.messages)) if turn.messages else []
     if not stored or not isinstance(stored[0], ModelRequest):
@@ -159,7 +160,7 @@ def _messages(turn: Turn) -> list[ModelMessage]:
 
 def _as_told(turn: Turn) -> list[ModelMessage]:
     """A turn as its prompt and answer only."""
-    messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(_said(turn) or " ")])]
+    messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(said(turn) or " ")])]
     if turn.episode is not None and turn.episode.output.strip():
         messages.append(ModelResponse(parts=[TextPart(turn.episode.output)]))
     return messages

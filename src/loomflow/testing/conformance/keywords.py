@@ -1,0 +1,197 @@
+"""Keyword search: which texts a question finds, and in which order."""
+
+# ruff: noqa: S101  (these are tests)
+
+from __future__ import annotations
+
+import pytest
+
+from ...bitemporal import supersede
+from ...items import Fact
+from ...ports import Search, Store
+from .base import (
+    Capability,
+    ConformanceBase,
+    ManualClock,
+    add_episodes,
+    add_facts,
+    asking,
+    by_keyword,
+    requires,
+    said,
+    stated,
+    told,
+)
+
+KEYWORDS = Capability.KEYWORDS
+
+
+class KeywordConformance(ConformanceBase):
+    """`search` by words."""
+
+    @requires(KEYWORDS)
+    @pytest.mark.parametrize(
+        ("text", "question"),
+        [
+            ("I run along the river every morning", "Where do I go running?"),
+            ("We planned two weddings", "the wedding plan"),
+            ("Kitchen rota planning is on Tuesdays", "When is the kitchen rota meeting on Tuesday?"),
+            ("Marta moved to Braga in spring", "where does Marta live now"),
+            ("MARTA MOVED", "marta"),
+            ("a café in Zürich", "cafe zurich"),
+            ("a cafe in Zurich", "CAFÉ ZÜRICH"),
+            ("cafe\u0301 de flore", "café"),
+            ("tiếng Việt", "tieng viet"),
+            ("Straße 7", "strasse"),
+            ("он живёт в МОСКВЕ", "москве"),
+            ("Η ΟΔΟΣ ΑΘΗΝΑΣ", "οδος αθηνας"),
+            ("ｆｕｌｌ ｗｉｄｔｈ", "full width"),
+            ("the ofﬁce", "office"),
+            ("İstanbul'da yaşıyor", "istanbul"),
+            ("İstanbul'da yaşıyor", "İstanbul"),
+            ("lives_in Lisbon", "lives"),
+            ("ticket 7C1A90F2-03BD-4E5E belongs to the rollout", "7C1A90F2-03BD-4E5E"),
+            ("she doesn't eat shellfish", "doesn't eat"),
+            ("release v2.14.0-rc1", "what is in 2.14.0?"),
+            ("mail lea@example.org", "lea@example.org"),
+        ],
+    )
+    async def test_a_question_finds_texts_that_share_a_word(self, store: Store, text: str, question: str) -> None:
+        await add_episodes(store, None, told("nothing of the kind"), told(text))
+        await add_facts(store, None, Fact("nobody", "knows", "anything"), Fact("memory", "holds", text))
+        assert await said(store, None, asking(question)) == [text]
+        assert await stated(store, None, asking(question)) == [text]
+
+    @requires(KEYWORDS)
+    @pytest.mark.parametrize(
+        ("text", "question"),
+        [
+            ("重构计划改到周五", "计划"),
+            ("重构计划改到周五", "划"),
+            ("重构计划改到周五", "重"),
+            ("重构计划改到周五", "五"),
+            ("重构计划改到周五", "周五开会"),
+            ("来週の歯医者は火曜日です", "歯医者"),
+            ("来週の歯医者は火曜日です", "歯"),
+            ("カラオケが好き", "カラオケ"),
+            ("ｶﾗｵｹが好き", "カラオケ"),
+            ("서울에서 만나요", "서울"),
+            ("서울에서 만나요", "울"),
+            ("用C++写的服务", "C++"),
+            ("用C++写的服务", "服务"),
+            ("𠮷野家で食べた", "𠮷野家"),
+            ("々の字", "々"),
+        ],
+    )
+    async def test_scripts_without_spaces_are_found_by_one_two_or_more_characters(
+        self, store: Store, text: str, question: str
+    ) -> None:
+        await add_episodes(store, None, told("何も無い"), told(text))
+        await add_facts(store, None, Fact("无", "no", "何も無い"), Fact("x", "y", text))
+        assert await said(store, None, asking(question)) == [text]
+        assert await stated(store, None, asking(question)) == [text]
+
+    @requires(KEYWORDS)
+    @pytest.mark.parametrize(
+        "question",
+        [
+            '"', '""', "'", "*", "te*", "^tea", "tea AND", "tea OR", "NOT tea", "NEAR(tea milk, 2)", "tea NEAR milk",
+            "text:tea", "u:1 OR text:tea", "col-umn: tea", "-tea", "+tea", "(tea", "tea)", "{tea}", "te{a", "tea\\", "a\0tea",
+            "tea;--", "tea' OR '1'='1", "tea % _ ? :x @y $z", "[tea]", "tea,,milk", "–tea—", "tea…", "🍵 tea 🍵", "😀", "  ",
+        ],
+    )  # fmt: skip
+    async def test_free_text_is_never_syntax(self, store: Store, question: str) -> None:
+        await add_episodes(store, "ana", told("tea with milk"))
+        await add_episodes(store, "bo", told("tea without milk"))
+        expected = ["tea with milk"] if "tea" in question else []
+        assert await said(store, "ana", asking(question)) == expected
+
+    @requires(KEYWORDS)
+    @pytest.mark.parametrize("word", ["and", "or", "not", "near", "text", "u", "rank", "rowid"])
+    async def test_words_that_are_operators_elsewhere_are_words(self, store: Store, word: str) -> None:
+        await add_episodes(store, None, told(f"a text with {word.upper()} in it"), told("nothing here"))
+        assert len(await said(store, None, Search(words=(word,)))) == 1
+
+    @requires(KEYWORDS)
+    @pytest.mark.parametrize("backwards", [False, True])
+    async def test_more_matching_words_rank_higher(self, store: Store, backwards: bool) -> None:
+        ranked = [
+            "Kitchen rota planning",
+            "Rota planning, a list of things for the garden",
+            "Planning, a list of all the things for the garden",
+        ]
+        for text in reversed(ranked) if backwards else ranked:
+            await add_episodes(store, None, told(text))
+            await add_facts(store, None, Fact("note", "says", text))
+        for _ in range(2):
+            assert await said(store, None, asking("kitchen rota planning")) == ranked
+            assert await stated(store, None, asking("kitchen rota planning")) == ranked
+
+    @requires(KEYWORDS)
+    async def test_a_rare_word_counts_more_than_a_common_one(self, store: Store) -> None:
+        await add_episodes(store, None, *(told(f"meeting notes number {number}") for number in range(30)))
+        await add_episodes(store, None, told("a kayak on the lake"))
+        assert (await said(store, None, asking("meeting kayak")))[0] == "a kayak on the lake"
+
+    @requires(KEYWORDS)
+    async def test_either_side_of_an_episode_and_every_part_of_a_fact_is_searched(self, store: Store) -> None:
+        await add_episodes(store, None, told("alpha", output="beta"))
+        await add_facts(store, None, Fact("gamma", "delta_epsilon", "zeta"))
+        for word in ("alpha", "beta"):
+            assert await said(store, None, asking(word)) == ["alpha"]
+        for word in ("gamma", "delta", "epsilon", "zeta"):
+            assert await stated(store, None, asking(word)) == ["zeta"]
+
+    @requires(KEYWORDS)
+    async def test_episodes_and_facts_are_ranked_apart(self, store: Store) -> None:
+        await add_episodes(store, None, told("green kestrel"))
+        await add_facts(store, None, Fact("bike", "is", "green"))
+        episodes, facts = await store.search(None, asking("green kestrel"))
+        assert [episode.input for episode in by_keyword(episodes)] == ["green kestrel"]
+        assert [fact.object for fact in by_keyword(facts)] == ["green"]
+        assert set(episodes.items) == set(episodes.lexical)
+        assert set(facts.items) == set(facts.lexical)
+        assert (episodes.vector, facts.vector) == ((), ())
+
+    @requires(KEYWORDS)
+    async def test_the_limit_holds_for_each_kind(self, store: Store) -> None:
+        await add_episodes(store, None, *(told(f"tea number {number}") for number in range(9)))
+        await add_facts(store, None, *(Fact("Ana", "likes", f"tea {number}") for number in range(9)))
+        episodes, facts = await store.search(None, asking("tea", limit=4))
+        assert (len(episodes.lexical), len(facts.lexical)) == (4, 4)
+
+    async def test_a_search_for_nothing_finds_nothing(self, store: Store) -> None:
+        await add_episodes(store, None, told("tea"))
+        await add_facts(store, None, Fact("Ana", "likes", "tea"))
+        episodes, facts = await store.search(None, Search())
+        assert (episodes.items, episodes.lexical, episodes.vector) == ({}, (), ())
+        assert (facts.items, facts.lexical, facts.vector) == ({}, (), ())
+
+    async def test_a_search_for_a_user_without_memory_finds_nothing(self, store: Store) -> None:
+        await add_episodes(store, "ana", told("tea"))
+        episodes, facts = await store.search("nobody", asking("tea"))
+        assert (episodes.items, facts.items) == ({}, {})
+        assert await store.users() == ["ana"]
+
+    @requires(KEYWORDS)
+    async def test_a_corrected_fact_is_found_by_its_new_words_only(self, store: Store, clock: ManualClock) -> None:
+        await add_facts(store, None, Fact("Ana", "likes", "oolong tea", id="f"))
+        clock.advance(days=1)
+        await add_facts(store, None, Fact("Ana", "likes", "espresso", id="f"), plan=supersede)
+        assert await stated(store, None, asking("oolong")) == []
+        assert await stated(store, None, asking("espresso")) == ["espresso"]
+        await store.retract_fact(None, "f")
+        assert await stated(store, None, asking("espresso")) == []
+
+    @requires(KEYWORDS)
+    async def test_a_fact_restated_is_found_once(self, store: Store, clock: ManualClock) -> None:
+        for day in range(4):
+            clock.advance(days=day)
+            await add_facts(store, None, Fact("Ana", "likes", "oolong", id="f", confidence=day / 4), plan=supersede)
+        assert await stated(store, None, asking("oolong")) == ["oolong"]
+
+    @requires(KEYWORDS)
+    async def test_many_words_are_searched_at_once(self, store: Store) -> None:
+        await add_episodes(store, None, told("the word 99 stands here"), told("none of them"))
+        words = tuple(f"w{number}" for number in range(1000))
+        assert await said(store, None, Search(words=(*words, "99"))) == ["the word 99 stands here"]

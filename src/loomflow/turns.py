@@ -1,0 +1,46 @@
+"""The turns of a session: which of them count, and what was said in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .items import SessionMessage
+from .ports import Turn
+
+
+def said(turn: Turn) -> str:
+    """What the user said in a turn."""
+    if turn.interrupted is not None:
+        return turn.interrupted.prompt
+    return turn.episode.input if turn.episode is not None else ""
+
+
+def without_retries(turns: Sequence[Turn], prompt: str | None = None) -> list[Turn]:
+    """The turns without first tries: interrupted ones that left nothing and were followed by the same words.
+
+    Args:
+        turns: of a session, in order.
+        prompt: what the user says now, if anything.
+    """
+    following = [*(said(turn) for turn in turns[1:]), prompt]
+    return [
+        turn
+        for turn, next_said in zip(turns, following, strict=False)
+        if turn.interrupted is None or turn.messages or turn.interrupted.prompt != next_said
+    ]
+
+
+def messages_of(turn: Turn) -> list[SessionMessage]:
+    """A turn as chat messages: what the user said and, if the run finished, what the agent answered."""
+    if turn.interrupted is not None:
+        run = turn.interrupted
+        return [SessionMessage("user", run.prompt, run.started_at, run.run_id)]
+    episode = turn.episode
+    assert episode is not None
+    assert episode.id is not None
+    assert episode.occurred_at is not None
+    both = [
+        SessionMessage("user", episode.input, episode.occurred_at, episode.id),
+        SessionMessage("assistant", episode.output, episode.occurred_at, episode.id),
+    ]
+    return [message for message in both if message.content.strip()]
