@@ -228,7 +228,7 @@ class Agent:
                 history = await self._history(user, session, text)
                 await store.begin_run(user, OpenRun(run.run_id, session, text, store.clock()))
         except (StoreError, TimeoutError) as error:
-            run.problems.append(f"the session could not be read: {str(error) or "timed out"}")
+            run.problems.append(f"the session could not be read: {error!r}")
             logger.warning("%s; the run goes on without", run.problems[0])
             return run, None
         return run, history
