@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -19,6 +20,7 @@ MAX_ID_CHARS = 1024
 EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 
+_UNFIT_FOR_IDS = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _PLAIN = "a string, finite number, boolean, None, datetime, UUID, list or dict"
 
 
@@ -61,7 +63,7 @@ def check_id(field: str, value: object) -> str:
         raise ConfigError.of(field, "a non-blank string", value)
     if len(value) > MAX_ID_CHARS:
         raise ConfigError.of(field, f"at most {MAX_ID_CHARS} characters", value)
-    if any(ch < " " or ch == "\x7f" or "\ud800" <= ch <= "\udfff" for ch in value):
+    if _UNFIT_FOR_IDS.search(value):
         raise ConfigError.of(field, "free of control characters and surrogates", value)
     return value
 

@@ -53,7 +53,11 @@ def _embed(texts: Sequence[str]) -> NDArray[np.float32]:
     with _loading:
         weights, tokenizer = _model()
     rows = np.zeros((len(texts), weights.shape[1]), dtype=np.float32)
-    for row, encoding in zip(rows, tokenizer.encode_batch(list(texts), add_special_tokens=False), strict=True):
+    if len(texts) == 1:  # a batch of one costs twenty times as much: it starts threads
+        encodings = [tokenizer.encode(texts[0], add_special_tokens=False)]
+    else:
+        encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    for row, encoding in zip(rows, encodings, strict=True):
         if encoding.ids:
             row[:] = weights[encoding.ids].mean(axis=0, dtype=np.float32)
     return rows

@@ -78,15 +78,15 @@ def search_for(question: Question, query: Embedded, depth: int = DEPTH) -> Searc
 
 def fuse_episodes(found: Found[Episode], limit: int) -> tuple[EpisodeMatch, ...]:
     """Fuse the two rankings of a search for episodes."""
-    return tuple(EpisodeMatch(*match) for match in _fuse(found)[:limit])
+    return tuple(EpisodeMatch(*match) for match in _fuse(found, limit))
 
 
 def fuse_facts(found: Found[Fact], limit: int) -> tuple[FactMatch, ...]:
     """Fuse the two rankings of a search for facts."""
-    return tuple(FactMatch(*match) for match in _fuse(found)[:limit])
+    return tuple(FactMatch(*match) for match in _fuse(found, limit))
 
 
-def _fuse(found: Found[Item]) -> list[tuple[Item, float, int | None, int | None, float | None]]:
+def _fuse(found: Found[Item], limit: int) -> list[tuple[Item, float, int | None, int | None, float | None]]:
     lexical = {number: rank for rank, number in enumerate(found.lexical)}
     vector = {number: rank for rank, (number, _) in enumerate(found.vector)}
     cosines = dict(found.vector)
@@ -94,7 +94,7 @@ def _fuse(found: Found[Item]) -> list[tuple[Item, float, int | None, int | None,
         number: sum(relevance(ranks[number]) for ranks in (lexical, vector) if number in ranks)
         for number in lexical | vector
     }
-    order = sorted(scores, key=lambda number: (-scores[number], lexical.get(number, DEPTH), -number))
+    order = sorted(scores, key=lambda number: (-scores[number], lexical.get(number, len(scores)), -number))[:limit]
     return [(found.items[n], scores[n], lexical.get(n), vector.get(n), cosines.get(n)) for n in order]
 
 
@@ -140,11 +140,10 @@ async def recall(
     (episodes, facts), failures = await _guarded(
         store.search(question.user_id, search), "facts and episodes", timeout, nothing
     )
-    _expect(episodes.items.values(), Episode, "search")
-    _expect(facts.items.values(), Fact, "search")
-    return Candidates(
-        tuple(blocks), fuse_facts(facts, max_facts), fuse_episodes(episodes, max_episodes), problems + failures
-    )
+    best_facts, best_episodes = fuse_facts(facts, max_facts), fuse_episodes(episodes, max_episodes)
+    _expect([match.fact for match in best_facts], Fact, "search")
+    _expect([match.episode for match in best_episodes], Episode, "search")
+    return Candidates(tuple(blocks), best_facts, best_episodes, problems + failures)
 
 
 async def _guarded(

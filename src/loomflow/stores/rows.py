@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from loomflow.bitemporal import fact_key
 from loomflow.checks import to_json
 from loomflow.items import Episode, Fact, MemoryBlock
-from loomflow.ports import OpenRun, Turn
+from loomflow.ports import Item, OpenRun, Turn
 from loomflow.words import index_text, normal_form
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 Row = Sequence[Any]
+
+
+class BuiltOnUse(Mapping[int, Item]):
+    """Items by row number, made from their rows when asked for: a search reads more rows than are used."""
+
+    def __init__(self, rows: Mapping[int, Row], build: Callable[[Row, str | None], Item], user: str | None) -> None:
+        self._rows = rows
+        self._build = build
+        self._user = user
+
+    def __getitem__(self, number: int) -> Item:
+        return self._build(self._rows[number], self._user)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def to_micros(moment: datetime | None) -> int | None:

@@ -22,8 +22,10 @@ from loomflow.words import normal_form
 
 from .base import BaseStore, system_clock
 from .connections import Connections
+from .keywords import keyword_search
 from .queries import queries
 from .rows import (
+    BuiltOnUse,
     Row,
     block_of,
     episode_columns,
@@ -39,6 +41,7 @@ logger = logging.getLogger("loomflow")
 
 SQL: Final = queries("sqlite")
 EPISODE, FACT = 0, 1
+KINDS: Final = ("episodes", "facts")
 ALL_ROWS = -1
 
 Connection = sqlite3.Connection
@@ -176,9 +179,9 @@ class SQLiteStore(BaseStore):
             if user_no is None:
                 return Found({}), Found({})
             lexical, vector, rows = self._search_kind(db, EPISODE, user_no, epoch, search, now)
-            found = Found({number: episode_of(row, user) for number, row in rows.items()}, lexical, vector)
+            episodes = Found(BuiltOnUse(rows, episode_of, user), lexical, vector)
             lexical, vector, rows = self._search_kind(db, FACT, user_no, epoch, search, now)
-            return found, Found({number: fact_of(row, user) for number, row in rows.items()}, lexical, vector)
+            return episodes, Found(BuiltOnUse(rows, fact_of, user), lexical, vector)
 
         return await self._connections.read(work)
 
@@ -189,13 +192,7 @@ class SQLiteStore(BaseStore):
         rows: dict[int, Row] = {}
         lexical: list[int] = []
         if search.words:
-            values: dict[str, Any] = {"query": match_query(user_no, search.words)}
-            sql = SQL["match_episodes" if kind == EPISODE else "match_facts"]
-
-            def matches(depth: int) -> list[int]:
-                return [number for (number,) in db.execute(sql, values | {"limit": depth})]
-
-            lexical = _first_kept(matches, keep, search.limit, rows)
+            lexical = _first_kept(keyword_search(db, KINDS[kind], user_no, search.words), keep, search.limit, rows)
         numbers, cosines = self._cosines(db, kind, user_no, epoch, search.query)
         nearest: list[tuple[int, float]] = []
         if numbers:
@@ -207,8 +204,7 @@ class SQLiteStore(BaseStore):
                 return [numbers[p] for p in positions]
 
             nearest = [(n, by_number[n]) for n in _first_kept(neighbours, keep, search.limit, rows)]
-        wanted = {*lexical, *(number for number, _ in nearest)}
-        return tuple(lexical), tuple(nearest), {number: rows[number] for number in wanted}
+        return tuple(lexical), tuple(nearest), rows
 
     def _cosines(self, db: Connection, kind: int, user_no: int, epoch: int, query: Embedded) -> Cosines:
         unit = None if query.vector is None else normalised(query.vector)
@@ -224,14 +220,11 @@ class SQLiteStore(BaseStore):
         numbers, cosines = self._vectors.cosines(key, epoch, unit, load) if row else NO_COSINES
         if key not in self._compared:
             self._compared.add(key)
-            sql = SQL["count_episodes" if kind == EPISODE else "count_facts"]
-            missing = db.execute(sql, {"user_no": user_no}).fetchone()[0] - len(numbers)
+            counting = {"user_no": user_no, "limit": ALL_ROWS}
+            missing = db.execute(SQL[f"count_{KINDS[kind]}"], counting).fetchone()[0] - len(numbers)
             if missing > 0:
-                what = "episodes" if kind == EPISODE else "facts"
-                logger.warning(
-                    "%d %s have no vector of embedder %s and are found by keyword only; reembed() makes them",
-                    missing, what, query.embedder,
-                )  # fmt: skip
+                message = "%d %s have no vector of embedder %s and are found by keyword only; reembed() makes them"
+                logger.warning(message, missing, KINDS[kind], query.embedder)
         return numbers, cosines
 
     # Sessions
@@ -334,12 +327,6 @@ class SQLiteStore(BaseStore):
             return MemoryStats(users, sessions, blocks, facts, versions, episodes, missing, pages, embedder, self.url)
 
         return await self._connections.read(work)
-
-
-def match_query(user_no: int, words: Sequence[str]) -> str:
-    """An FTS5 query for any of `words` within one user's rows. Every word is quoted, so none can be syntax."""
-    terms = [f'"{word[:-1]}" *' if word.endswith("*") else f'"{word}"' for word in words]
-    return f'u : "{user_no}" AND text : ({" OR ".join(terms)})'
 
 
 def _first_kept(fetch: Callable[[int], list[int]], keep: Keep, limit: int, rows: dict[int, Row]) -> list[int]:

@@ -45,13 +45,20 @@ SELECT * FROM (
 -- name: episodes_by_no
 SELECT no, id, session_id, occurred_at, input, output, user_name, agent_name, metadata
 FROM episodes
-WHERE user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers))
+WHERE +user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers))  -- by number, not by user
   AND (:session_id IS NULL OR session_id <> :session_id)
   AND (:ids IS NULL OR id NOT IN (SELECT value FROM json_each(:ids)))
   AND (:at IS NULL OR occurred_at <= :at);
 -- name: match_episodes
 SELECT rowid FROM episode_index WHERE episode_index MATCH :query
 ORDER BY bm25(episode_index, 0.0, 1.0), rowid DESC LIMIT :limit;
+-- name: newest_matching_episodes
+SELECT rowid FROM (
+    SELECT rowid, bm25(episode_index, 0.0, 1.0) AS score FROM episode_index WHERE episode_index MATCH :query
+    ORDER BY rowid DESC LIMIT :among
+) ORDER BY score, rowid DESC LIMIT :limit;
+-- name: count_matching_episodes
+SELECT count(*) FROM (SELECT 1 FROM episode_index WHERE episode_index MATCH :query LIMIT :limit);
 -- name: delete_episodes
 DELETE FROM episodes
 WHERE user_no = :user_no AND (:session_id IS NULL OR session_id = :session_id)
@@ -116,7 +123,7 @@ ORDER BY recorded_at, no;
 SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
        source_episode_id, metadata
 FROM facts
-WHERE user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers))
+WHERE +user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers))  -- by number, not by user
   AND (valid_from IS NULL OR valid_from <= :now) AND (valid_until IS NULL OR :now < valid_until)
   AND ((:at IS NULL AND retired_at IS NULL)
        OR (recorded_at <= :at AND (retired_at IS NULL OR :at < retired_at)))
@@ -127,6 +134,13 @@ WHERE user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers))
 -- name: match_facts
 SELECT rowid FROM fact_index WHERE fact_index MATCH :query
 ORDER BY bm25(fact_index, 0.0, 1.0), rowid DESC LIMIT :limit;
+-- name: newest_matching_facts
+SELECT rowid FROM (
+    SELECT rowid, bm25(fact_index, 0.0, 1.0) AS score FROM fact_index WHERE fact_index MATCH :query
+    ORDER BY rowid DESC LIMIT :among
+) ORDER BY score, rowid DESC LIMIT :limit;
+-- name: count_matching_facts
+SELECT count(*) FROM (SELECT 1 FROM fact_index WHERE fact_index MATCH :query LIMIT :limit);
 -- name: delete_facts
 DELETE FROM facts
 WHERE user_no = :user_no AND (:before IS NULL OR recorded_at < :before)
@@ -176,9 +190,9 @@ SELECT
     (SELECT count(*) FROM vectors v WHERE embedder_no = :embedder_no AND (:user_no IS NULL OR user_no = :user_no)
         AND (kind = 0 OR EXISTS (SELECT 1 FROM facts f WHERE f.no = v.item_no AND f.retired_at IS NULL)));
 -- name: count_episodes
-SELECT count(*) FROM episodes WHERE user_no = :user_no;
+SELECT count(*) FROM (SELECT 1 FROM episodes WHERE user_no = :user_no LIMIT :limit);
 -- name: count_facts
-SELECT count(*) FROM facts WHERE user_no = :user_no;
+SELECT count(*) FROM (SELECT 1 FROM facts WHERE user_no = :user_no LIMIT :limit);
 -- name: is_empty
 SELECT NOT EXISTS (SELECT 1 FROM blocks WHERE user_no = :user_no)
    AND NOT EXISTS (SELECT 1 FROM facts WHERE user_no = :user_no)
