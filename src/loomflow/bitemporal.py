@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
+from .checks import EARLIEST
 from .items import Fact
 from .words import normal_form
 
@@ -77,24 +78,30 @@ def supersede(believed: Iterable[Fact], new: Fact) -> FactChanges:
         new: the fact as told, with `id` and `recorded_at` set.
 
     Returns:
-        The versions to retire and to add; empty if `new` is known already, to the letter.
+        The versions to retire and to add, the one that carries what was told last; empty if it is known to the letter.
     """
     believed = list(believed)
-    same_id = next((fact for fact in believed if fact.id == new.id), None)
-    if same_id is not None:
-        return _correct(same_id, new)
-    peers = [fact for fact in believed if fact_key(fact) == fact_key(new)]
+    old = next((fact for fact in believed if fact.id == new.id), None)
+    peers = [fact for fact in believed if fact_key(fact) == fact_key(new) and fact is not old]
+    if old is not None:
+        return _replace(old, _corrected(old, new), peers)
     told_before = next((fact for fact in peers if _restates(new, fact)), None)
     if told_before is not None:
-        return _confirm(told_before, new)
-    return _place(peers, new) if is_single_valued(new.predicate) else FactChanges(add=(new,))
+        others = [fact for fact in peers if fact is not told_before]
+        return _replace(told_before, _confirmed(told_before, new, others), others)
+    return _placed(peers, new)
 
 
 def started(fact: Fact) -> datetime:
-    """When a fact began, for ordering: its `valid_from`, else when it was recorded."""
-    start = fact.valid_from or fact.recorded_at
-    assert start is not None, "facts are ordered after recorded_at is set"
-    return start
+    """When a fact began, for ordering: its `valid_from`, else when it was recorded.
+
+    One that was over when it was recorded, and began nobody knows when, began before everything.
+    """
+    assert fact.recorded_at is not None, "facts are ordered after recorded_at is set"
+    if fact.valid_from is not None:
+        return fact.valid_from
+    was_over = fact.valid_until is not None and fact.valid_until <= fact.recorded_at
+    return EARLIEST if was_over else fact.recorded_at
 
 
 def _restates(new: Fact, old: Fact) -> bool:
@@ -103,59 +110,92 @@ def _restates(new: Fact, old: Fact) -> bool:
     )
 
 
-def _correct(old: Fact, new: Fact) -> FactChanges:
-    corrected = replace(
+def _corrected(old: Fact, new: Fact) -> Fact:
+    kept = old.valid_from if new.valid_until is None or _fits(old.valid_from, new.valid_until) else None
+    return replace(
         new,
-        valid_from=new.valid_from or old.valid_from,
+        valid_from=new.valid_from or kept,
         metadata={**old.metadata, **new.metadata},
         source_episode_id=new.source_episode_id or old.source_episode_id,
     )
-    if replace(corrected, recorded_at=old.recorded_at) == old:
-        return FactChanges()
-    return _revise(old, corrected)
 
 
-def _confirm(old: Fact, new: Fact) -> FactChanges:
-    confirmed = replace(
+def _confirmed(old: Fact, new: Fact, others: Sequence[Fact]) -> Fact:
+    start, until = old.valid_from, new.valid_until or old.valid_until
+    if others and start is None and started(old) > EARLIEST and (until is None or _fits(started(old), until)):
+        start = started(old)  # among other values the first start counts, not that of the confirmation
+    return replace(
         old,
+        valid_from=start,
+        valid_until=until,
         confidence=max(old.confidence, new.confidence),
         metadata={**old.metadata, **new.metadata},
         recorded_at=new.recorded_at,
-        valid_until=new.valid_until or old.valid_until,
         source_episode_id=new.source_episode_id or old.source_episode_id,
     )
-    return FactChanges() if confirmed == old else _revise(old, confirmed)
+
+
+def _fits(start: datetime | None, end: datetime) -> bool:
+    return start is None or start <= end
+
+
+def _replace(old: Fact, version: Fact, peers: Sequence[Fact]) -> FactChanges:
+    """Put `version` in the place of `old`, never moving recorded time backwards."""
+    if replace(version, recorded_at=old.recorded_at) == old and version.recorded_at == old.recorded_at:
+        return FactChanges()
+    moment = _later(old, version)
+    changes = _placed(peers, replace(version, recorded_at=moment))
+    return FactChanges(retire=(replace(old, retired_at=moment), *changes.retire), add=changes.add)
 
 
 def _revise(old: Fact, version: Fact) -> FactChanges:
-    """Replace a version by another, never moving recorded time backwards."""
-    moment = _later(old.recorded_at, version.recorded_at)
+    moment = _later(old, version)
     return FactChanges(retire=(replace(old, retired_at=moment),), add=(replace(version, recorded_at=moment),))
 
 
-def _later(a: datetime | None, b: datetime | None) -> datetime | None:
-    return max(moment for moment in (a, b) if moment is not None)
+def _later(old: Fact, new: Fact) -> datetime:
+    assert old.recorded_at is not None
+    assert new.recorded_at is not None
+    return max(old.recorded_at, new.recorded_at)
 
 
-def _place(peers: Sequence[Fact], new: Fact) -> FactChanges:
-    """Put a value of a single-valued predicate in its place on the time line."""
+def _placed(peers: Sequence[Fact], new: Fact) -> FactChanges:
+    """Add a fact beside the others, or, of a single-valued predicate, in its place on the time line."""
+    if not is_single_valued(new.predicate) or not peers:
+        return FactChanges(add=(new,))
+    place = _place_in_the_past if started(new) == EARLIEST and new.valid_from is None else _place_from_its_start
+    new, versions = place(peers, new)
+    changes = [_revise(peer, replace(version, recorded_at=new.recorded_at)) for peer, version in versions]
+    retire = tuple(fact for change in changes for fact in change.retire)
+    return FactChanges(retire=retire, add=(*(fact for change in changes for fact in change.add), new))
+
+
+Versions = list[tuple[Fact, Fact]]
+
+
+def _place_from_its_start(peers: Sequence[Fact], new: Fact) -> tuple[Fact, Versions]:
+    """It ends what was true when it began, and ends when the next value begins."""
     start = started(new)
-    overlapped = [p for p in peers if started(p) <= start and (p.valid_until is None or p.valid_until > start)]
-    following = min((p for p in peers if started(p) > start), key=started, default=None)
-    retire: list[Fact] = []
-    add: list[Fact] = []
-    for peer in overlapped:
-        changes = _revise(peer, replace(peer, valid_until=start, recorded_at=new.recorded_at))
-        retire += changes.retire
-        add += changes.add
-    if following is not None:
-        end = started(following)
-        if new.valid_until is None or new.valid_until > end:
-            new = replace(new, valid_until=end)
-        if following.valid_from is None:
-            changes = _revise(following, replace(following, valid_from=end))
-            retire += changes.retire
-            add += changes.add
-    if overlapped or following is not None:
-        new = replace(new, valid_from=start)
-    return FactChanges(retire=tuple(retire), add=(*add, new))
+    end = min((started(peer) for peer in peers if started(peer) > start), default=None)
+    until = min((moment for moment in (new.valid_until, end) if moment is not None), default=None)
+    ended = [
+        (peer, replace(peer, valid_until=start))
+        for peer in peers
+        if started(peer) <= start and (peer.valid_until is None or peer.valid_until > start)
+    ]
+    begun = [
+        (peer, replace(peer, valid_from=started(peer)))
+        for peer in peers
+        if started(peer) > start and peer.valid_from is None
+    ]
+    return replace(new, valid_from=start, valid_until=until), [*ended, *begun]
+
+
+def _place_in_the_past(peers: Sequence[Fact], new: Fact) -> tuple[Fact, Versions]:
+    """It was over when it was told, and began nobody knows when: it ends nothing, and begins after what is known."""
+    end = new.valid_until
+    assert end is not None
+    later = [p for p in peers if p.valid_from is None and (p.valid_until is None or p.valid_until > end)]
+    before = [p for p in peers if p not in later and started(p) < end]
+    start = max((min(p.valid_until or end, end) for p in before), default=None)
+    return replace(new, valid_from=start), [(p, replace(p, valid_from=max(started(p), end))) for p in later]

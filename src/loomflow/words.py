@@ -10,10 +10,12 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+import regex
+
 MAX_QUERY_WORDS = 48
 """Distinct words of a query that are searched for: from its beginning and from its end, where questions stand."""
 
-_WORD = re.compile(r"[^\W_]+")
+_WORD = regex.compile(r"[\p{L}\p{N}][\p{L}\p{N}\p{M}]*")
 _CJK_RUN = re.compile(
     "[\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )

@@ -60,12 +60,17 @@ class Line:
 
 
 def inline(text: str) -> str:
-    """Stored text on one line: no line breaks, control characters or chat-template markup.
+    """Stored text on one line, see `harmless`; line breaks become spaces."""
+    return harmless(_BREAKS.sub(" ", text)).strip()
+
+
+def harmless(line: str) -> str:
+    """A line without control characters, invisible characters and chat-template markup.
 
     Markup loses its opening bracket to a look-alike, so neither a reader nor a chat template takes it for structure.
     """
-    flat = _INVISIBLE.sub("", _BREAKS.sub(" ", text)).replace(TURN_MARK, " ")
-    return _CHAT_MARKUP.sub(lambda bracket: "‹" if bracket[0] == "<" else "⁅", flat).strip()
+    visible = _INVISIBLE.sub("", line).replace(TURN_MARK, " ")
+    return _CHAT_MARKUP.sub(lambda bracket: "‹" if bracket[0] == "<" else "⁅", visible)
 
 
 def fact_line(fact: Fact) -> Line:
@@ -98,7 +103,7 @@ def pinned_text(blocks: Sequence[MemoryBlock], *, note: bool) -> str:
     lines = [NOTE] if note else []
     for block in blocks:
         lines.append(f"Block {inline(block.name)}:")
-        lines += [f"{QUOTE}{inline(line)}" for line in _lines(block.content)]
+        lines += [f"{QUOTE}{harmless(line)}" for line in _lines(block.content)]
     return "\n".join(lines)
 
 

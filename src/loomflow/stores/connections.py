@@ -38,70 +38,95 @@ class Connections:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._opening: Future[None] | None = None
-        self._local = threading.local()
+        self._threads: _Threads | None = None
         self._close: Callable[[], object] | None = None
-        self._writer: ThreadPoolExecutor | None = None
-        self._readers: ThreadPoolExecutor | None = None
+        self._opening: Future[None] | None = None
 
     async def open(self) -> None:
         """Open or create the database and migrate it, once; a failed opening is tried again by the next caller."""
-        await asyncio.wrap_future(self._opened())
+        await self._open_threads()
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` in a read transaction, so that all its queries see one state."""
-        await self.open()
-        assert self._readers is not None
-        return await self._run(self._readers, "DEFERRED", work)
+        return await self._run(work, writes=False)
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` in a write transaction: all of it is committed, or none if it raises."""
-        await self.open()
-        assert self._writer is not None
-        return await self._run(self._writer, "IMMEDIATE", work)
+        return await self._run(work, writes=True)
 
     async def aclose(self) -> None:
         """Finish the work that was handed over and close every connection."""
         with self._lock:
             close, self._close = self._close, None
-            self._opening = None
+            self._threads = self._opening = None
         if close is not None:
             await asyncio.to_thread(close)
 
-    def _opened(self) -> Future[None]:
-        with self._lock:
-            failed = self._opening is not None and self._opening.done() and self._opening.exception() is not None
-            if self._opening is None or failed:
-                if self._close is None:
-                    self._start_threads()
-                assert self._writer is not None
-                self._opening = self._writer.submit(self._prepare)
-            return self._opening
+    async def _run(self, work: Work[T], *, writes: bool) -> T:
+        while True:
+            threads = await self._open_threads()
+            with self._lock:
+                if threads is self._threads:  # else it was closed meanwhile, and opens again
+                    done = threads.submit(work, writes=writes)
+                    break
+        return await asyncio.wrap_future(done)
 
-    def _start_threads(self) -> None:
-        connections: list[sqlite3.Connection] = []
+    async def _open_threads(self) -> _Threads:
+        with self._lock:
+            threads, opening = self._opened()
+        await asyncio.shield(asyncio.wrap_future(opening))  # a caller that gives up must not cancel it for the others
+        return threads
+
+    def _opened(self) -> tuple[_Threads, Future[None]]:
+        """The threads at work, started if need be, and the opening that everything waits for."""
+        if self._threads is None:
+            self._threads = _Threads(self.path)
+            self._close = weakref.finalize(self, self._threads.close)
+            self._opening = None
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            self._opening = self._threads.prepare()
+        return self._threads, self._opening
+
+
+class _Threads:
+    """A writer thread, reader threads, and the connection of each. Ends with `close`."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
         self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
         self._writer = ThreadPoolExecutor(1, "loomflow-writer")
-        self._readers = self._writer if self.path is None else ThreadPoolExecutor(READERS, "loomflow-reader")
-        self._connections = connections
-        self._close = weakref.finalize(self, _shut_down, self._writer, self._readers, connections)
+        self._readers = self._writer if path is None else ThreadPoolExecutor(READERS, "loomflow-reader")
+
+    def prepare(self) -> Future[None]:
+        """Migrate the database, in the writer thread."""
+        return self._writer.submit(self._prepare)
+
+    def submit(self, work: Work[T], *, writes: bool) -> Future[T]:
+        """Hand over a function of a connection, to be run in a transaction."""
+        if writes:
+            return self._writer.submit(self._transact, "IMMEDIATE", work)
+        return self._readers.submit(self._transact, "DEFERRED", work)
+
+    def close(self) -> None:
+        """Wait for what was submitted, then close every connection."""
+        for executor in {self._writer, self._readers}:
+            executor.shutdown(wait=True)
+        while self._connections:
+            self._connections.pop().close()
+
+    def _prepare(self) -> None:
+        try:
+            _migrate(self._connection(), self._path)
+        except (sqlite3.Error, OSError) as error:
+            raise _explained(error, self._path) from error
 
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = self._local.connection = _connect(self.path)
+            connection = self._local.connection = _connect(self._path)
             self._connections.append(connection)
         return connection
-
-    def _prepare(self) -> None:
-        try:
-            connection = self._connection()
-            _migrate(connection, self.path)
-        except (sqlite3.Error, OSError) as error:
-            raise _explained(error, self.path) from error
-
-    async def _run(self, executor: ThreadPoolExecutor, mode: str, work: Work[T]) -> T:
-        return await asyncio.wrap_future(executor.submit(self._transact, mode, work))
 
     def _transact(self, mode: str, work: Work[T]) -> T:
         try:
@@ -116,14 +141,7 @@ class Connections:
                 raise
             return result
         except (sqlite3.Error, OSError) as error:
-            raise _explained(error, self.path) from error
-
-
-def _shut_down(writer: ThreadPoolExecutor, readers: ThreadPoolExecutor, connections: list[sqlite3.Connection]) -> None:
-    for executor in {writer, readers}:
-        executor.shutdown(wait=True)
-    while connections:
-        connections.pop().close()
+            raise _explained(error, self._path) from error
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:

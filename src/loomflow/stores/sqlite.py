@@ -35,7 +35,7 @@ from .rows import (
     to_micros,
     turn_of,
 )
-from .vectors import NO_COSINES, Cosines, VectorCache, best, normalised, pack
+from .vectors import NO_COSINES, STORED, Cosines, VectorCache, best, normalised, pack
 
 logger = logging.getLogger("loomflow")
 
@@ -61,7 +61,7 @@ class SQLiteStore(BaseStore):
         self.path = None if path is None else Path(path).expanduser()
         self._connections = Connections(self.path)
         self._vectors = VectorCache()
-        self._compared: set[tuple[int, int, int]] = set()
+        self._compared: set[tuple[int, ...]] = set()
 
     @property
     def url(self) -> str:
@@ -111,7 +111,9 @@ class SQLiteStore(BaseStore):
     ) -> list[FactChanges]:
         def work(db: Connection) -> list[FactChanges]:
             user_no = _user_no(db, user)
-            return [self._add_fact(db, user_no, user, fact, embedded, plan) for fact, embedded in facts]
+            changes = [self._add_fact(db, user_no, user, fact, embedded, plan) for fact, embedded in facts]
+            _drop_if_empty(db, user_no)
+            return changes
 
         return await self._connections.write(work)
 
@@ -211,8 +213,10 @@ class SQLiteStore(BaseStore):
         if unit is None:
             return NO_COSINES
         row = db.execute(SQL["embedder_no"], {"name": query.embedder}).fetchone()
-        key = (user_no, kind, row[0] if row else 0)
-        values: dict[str, Any] = {"user_no": user_no, "kind": kind, "embedder_no": key[2]}
+        key = (user_no, kind, row[0] if row else 0, len(unit))
+        values: dict[str, Any] = {
+            "user_no": user_no, "kind": kind, "embedder_no": key[2], "bytes": STORED.itemsize * len(unit),
+        }  # fmt: skip
 
         def load(after: int) -> list[tuple[int, bytes]]:
             return db.execute(SQL["vectors_after"], values | {"after": after}).fetchall()
@@ -285,7 +289,9 @@ class SQLiteStore(BaseStore):
         self, user: str | None, episodes: Mapping[str, Embedded], facts: Mapping[str, Embedded]
     ) -> None:
         def work(db: Connection) -> None:
-            user_no = _user_no(db, user)
+            user_no, _ = _find_user(db, user)
+            if user_no is None:
+                return
             for id_, embedded in episodes.items():
                 row = db.execute(SQL["episode_by_id"], {"user_no": user_no, "id": id_}).fetchone()
                 if row is not None:

@@ -64,28 +64,28 @@ class VectorCache:
     def __init__(self, limit: int = CACHE_BYTES) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._partitions: OrderedDict[tuple[int, int, int], Partition] = OrderedDict()
+        self._partitions: OrderedDict[tuple[int, ...], Partition] = OrderedDict()
 
     def cosines(
-        self, key: tuple[int, int, int], epoch: int, query: NDArray[np.float32], load: Callable[[int], Rows]
+        self, key: tuple[int, ...], epoch: int, query: NDArray[np.float32], load: Callable[[int], Rows]
     ) -> Cosines:
         """Compare `query` with every vector of a partition.
 
         Args:
-            key: user, kind, embedder.
+            key: user, kind, embedder, dimensions.
             epoch: the user's present epoch in the database.
             query: shape [d], unit length.
-            load: returns the rows of the partition with a number above the one given, in order.
+            load: returns the rows of the partition with a number above the one given, in order; all as long as `query`.
 
         Returns:
-            Row numbers, of which the first n count, and their cosines, shape [n]; empty if the dimensions differ.
+            Row numbers, of which the first n count, and their cosines, shape [n].
         """
         with self._lock:
             partition = self._current(key, epoch, load)
             numbers = partition.numbers
             count = len(numbers)
             matrix = partition.matrix[:count]
-        if count == 0 or matrix.shape[1] != query.shape[0]:
+        if count == 0:
             return NO_COSINES
         return numbers, matrix @ query
 
@@ -94,7 +94,7 @@ class VectorCache:
         with self._lock:
             self._partitions.clear()
 
-    def _current(self, key: tuple[int, int, int], epoch: int, load: Callable[[int], Rows]) -> Partition:
+    def _current(self, key: tuple[int, ...], epoch: int, load: Callable[[int], Rows]) -> Partition:
         partition = self._partitions.get(key)
         if partition is None or partition.epoch != epoch:
             partition = Partition(epoch, [], np.empty((0, 0), dtype=np.float32))

@@ -164,7 +164,9 @@ WHERE user_no = :user_no AND kind = :kind AND item_no = :item_no
   AND embedder_no IN (SELECT no FROM embedders WHERE no <> :embedder_no);
 -- name: vectors_after
 SELECT item_no, vector FROM vectors
-WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no AND item_no > :after ORDER BY item_no;
+WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no AND item_no > :after
+  AND length(vector) = :bytes  -- one name may have stood for spaces of several dimensions
+ORDER BY item_no;
 -- name: unembedded_episodes
 SELECT no, id, session_id, occurred_at, input, output, user_name, agent_name, metadata
 FROM episodes e
