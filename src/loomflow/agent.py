@@ -6,8 +6,8 @@ import asyncio
 import importlib
 import logging
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from .checks import check_id, check_metadata, check_user_id, scrub
-from .context.locks import SessionLocks
+from .context.locks import Hold, SessionLocks
 from .embedding import embed_all
 from .errors import ConfigError, StoreError
 from .items import Episode, new_id
@@ -128,7 +128,8 @@ class Agent:
             Exception: whatever the model or a tool raises; the session stays usable.
         """
         async with self._running(prompt, user_id, session_id, metadata) as run:
-            result = await self._agent.run(**run.arguments)
+            with run.inside():
+                result = await self._agent.run(**run.arguments)
             return await run.finish(result)
 
     def run_sync(
@@ -171,7 +172,7 @@ class Agent:
     ) -> Injection:
         """The injection that a run with this prompt would get, with its receipt. No model is called or needed."""
         text = self._prompt_text(prompt)
-        history = await self._history(check_user_id(user_id), session_id, text) if session_id else None
+        history = await self.history(check_user_id(user_id), session_id, text) if session_id else None
         return await self.memory.inject(
             text, user_id=user_id, session_id=session_id, tuning=self.tuning, at=at,
             in_history=history.episode_ids if history else None,
@@ -199,41 +200,22 @@ class Agent:
         plain = check_metadata("metadata", metadata or {})
         text = self._prompt_text(prompt)
         model = self._model
-        async with self._locks.hold((user, session)):
-            run, history = await self._begin(text, user, session, plain)
-            with _engine().capture_run_messages() as messages:
-                try:
-                    await run.recall(None if history is None else history.episode_ids)
-                    run.arguments = {
-                        "user_prompt": _sessions().scrub_prompt(prompt),
-                        "model": _engine().InjectingModel(model, run.injection.text),
-                        "message_history": [] if history is None else history.messages,
-                        "run_id": run.run_id,
-                    }
-                    yield run
-                except BaseException as error:
-                    await asyncio.shield(run.interrupt(messages, f"{type(error).__name__}: {error}"))
-                    raise
-                if not run.is_finished:
-                    await asyncio.shield(run.interrupt(messages, "the stream was left before its end"))
+        async with self._locks.hold((user, session)) as hold:
+            run = _Run(self, hold, text, user, session, new_id(), plain)
+            await run.begin()
+            try:
+                await run.recall()
+                run.arguments["user_prompt"] = None if run.resumed else _sessions().scrub_prompt(prompt)
+                run.arguments["model"] = _engine().InjectingModel(model, run.injection.text)
+                yield run
+            except BaseException as error:
+                await asyncio.shield(run.interrupt(f"{type(error).__name__}: {error}"))
+                raise
+            if not run.is_finished:
+                await asyncio.shield(run.interrupt("the stream was left before its end"))
 
-    async def _begin(
-        self, text: str, user: str | None, session: str, metadata: dict[str, Any]
-    ) -> tuple[_Run, History | None]:
-        """Read the session and note that a run has begun; without a history where that fails (rule R16)."""
-        run = _Run(self, text, user, session, new_id(), metadata)
-        store = self.memory.store
-        try:
-            async with asyncio.timeout(self.tuning.recall_timeout_seconds):
-                history = await self._history(user, session, text)
-                await store.begin_run(user, OpenRun(run.run_id, session, text, store.clock()))
-        except (StoreError, TimeoutError) as error:
-            run.problems.append(f"the session could not be read: {error!r}")
-            logger.warning("%s; the run goes on without", run.problems[0])
-            return run, None
-        return run, history
-
-    async def _history(self, user: str | None, session: str, text: str) -> History:
+    async def history(self, user: str | None, session: str, text: str) -> History:
+        """The chat history that a run with this prompt would be sent."""
         turns = await self.memory.store.turns(user, session)
         return cast("History", _sessions().rehydrate(turns, text))
 
@@ -262,21 +244,53 @@ class _Run:
     """One run under way."""
 
     agent: Agent
+    hold: Hold
     text: str
     user_id: str | None
     session_id: str
     run_id: str
     metadata: dict[str, Any]
-    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
-    problems: list[str] = field(default_factory=list[str])
+    in_history: Collection[str] | None = None
+    resumed: list[Any] = field(default_factory=list[Any])
     recalled: Injection | None = None
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    captured: list[Any] | None = None
+    problems: list[str] = field(default_factory=list[str])
     is_finished: bool = False
 
-    async def recall(self, in_history: Collection[str] | None) -> None:
+    async def begin(self) -> None:
+        """Read the session and note that a run has begun; without a history where that fails (rule R16)."""
+        store = self.agent.memory.store
+        history: History | None = None
+        try:
+            async with asyncio.timeout(self.agent.tuning.recall_timeout_seconds):
+                history = await self.agent.history(self.user_id, self.session_id, self.text)
+                await store.begin_run(self.user_id, OpenRun(self.run_id, self.session_id, self.text, store.clock()))
+        except (StoreError, TimeoutError) as error:
+            self.problems.append(f"the session could not be read: {error!r}")
+            logger.warning("%s; the run goes on without", self.problems[-1])
+        if history is not None:
+            self.in_history, self.resumed = history.episode_ids, history.resumed
+        messages = [] if history is None else [*history.messages, *history.resumed]
+        self.arguments = {"message_history": messages, "run_id": self.run_id}
+
+    async def recall(self) -> None:
         """Make the memory block of this run."""
         self.recalled = await self.agent.memory.inject(
-            self.text, user_id=self.user_id, session_id=self.session_id, tuning=self.agent.tuning, in_history=in_history
+            self.text,
+            user_id=self.user_id,
+            session_id=self.session_id,
+            tuning=self.agent.tuning,
+            in_history=self.in_history,
         )
+
+    @contextmanager
+    def inside(self) -> Generator[None]:
+        """Mark what is called in the block as part of this run, and keep the messages of the model call begun in it."""
+        with self.hold.inside(), _engine().capture_run_messages() as messages:
+            if self.captured is None:
+                self.captured = messages
+            yield
 
     @property
     def injection(self) -> Injection:
@@ -286,7 +300,7 @@ class _Run:
 
     async def finish(self, result: Any) -> RunResult:
         """Store the run as an episode and make its result. A memory that fails does not take the answer away."""
-        messages = result.new_messages()
+        messages = [*self.resumed, *(m for m in result.new_messages() if m not in self.resumed)]
         try:
             await asyncio.shield(self._record(_as_text(result.output), _sessions().dump(messages)))
         except StoreError as error:
@@ -297,12 +311,12 @@ class _Run:
             result.output, self.user_id, self.session_id, self.run_id, result.usage, self.injection, messages
         )
 
-    async def interrupt(self, messages: Sequence[Any], error: str) -> None:
+    async def interrupt(self, error: str) -> None:
         """Note that the run ended without an answer."""
         if self.is_finished:
             return
         self.is_finished = True
-        kept = _sessions().dump_interrupted(messages, self.run_id)
+        kept = _sessions().dump_interrupted(self.captured or (), self.run_id, self.resumed)
         try:
             await self.agent.memory.store.interrupt_run(self.user_id, self.session_id, self.run_id, kept, scrub(error))
         except StoreError as failure:
@@ -353,7 +367,11 @@ class AgentStream:
 
     async def events(self) -> AsyncIterator[Any]:
         """Every event of pydantic-ai: parts, deltas, tool calls and results."""
-        async for event in self._events:
+        while True:
+            with self._run.inside():
+                event = await anext(self._events, None)
+            if event is None:
+                return
             result = getattr(event, "result", None)
             if event.event_kind == "agent_run_result" and result is not None:
                 self._result = await self._run.finish(result)

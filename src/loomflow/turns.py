@@ -16,7 +16,9 @@ def said(turn: Turn) -> str:
 
 
 def without_retries(turns: Sequence[Turn], prompt: str | None = None) -> list[Turn]:
-    """The turns without first tries: interrupted ones that left nothing and were followed by the same words.
+    """The turns without first tries: interrupted ones that were followed by the same words.
+
+    What tools returned in a first try is carried on by the next one, see `loomflow.context.sessions.rehydrate`.
 
     Args:
         turns: of a session, in order.
@@ -26,7 +28,7 @@ def without_retries(turns: Sequence[Turn], prompt: str | None = None) -> list[Tu
     return [
         turn
         for turn, next_said in zip(turns, following, strict=False)
-        if turn.interrupted is None or turn.messages or turn.interrupted.prompt != next_said
+        if turn.interrupted is None or turn.interrupted.prompt != next_said
     ]
 
 

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..items import Episode, Fact, MemoryBlock
-from ..receipt import InjectedItem, Injection
+from loomflow.items import Episode, Fact, MemoryBlock
+from loomflow.receipt import InjectedItem, Injection
 
 MAX_WIDTH = 100
 STATUS_STYLES = {"injected": "green", "truncated": "yellow", "dropped": "bright_black"}
@@ -93,17 +93,31 @@ def heading(text: str) -> None:
     console().print(Text(one_line(text), style="bold"))
 
 
-def say_indented(text: str, *, by: int = 2, max_lines: int | None = None, style: str = "") -> None:
-    """Print a text wrapped and indented; with `max_lines`, of each of its lines only the beginning."""
+def say_indented(text: str, *, by: int = 2, max_rows: int | None = None, style: str = "") -> None:
+    """Print a text wrapped and indented; with `max_rows`, of each long line only the beginning and the end."""
     output = console()
+    width = output.width - by
     for line in clean(text).expandtabs(4).split("\n"):
-        wrapped = Text(line).wrap(output, output.width - by)
-        shown = wrapped[:max_lines]
-        for part in shown:
-            output.print(Text(" " * by).append(part.plain.rstrip(), style=style), soft_wrap=True)
-        hidden = len(line) - sum(len(part) for part in shown)
-        if len(wrapped) > len(shown):
-            output.print(Text(f"{' ' * by}… ({hidden:,} more characters)", style="bright_black"), soft_wrap=True)
+        rows = _wrapped(output, line, width) if max_rows is None else _ends_of(output, line, width, max_rows)
+        for row in rows:
+            output.print(Text(" " * by).append(row, style=style), soft_wrap=True)
+
+
+def _wrapped(output: Console, line: str, width: int) -> list[str]:
+    return [row.plain.rstrip() for row in Text(line).wrap(output, width)]
+
+
+def _ends_of(output: Console, line: str, width: int, max_rows: int) -> list[str]:
+    """At most `max_rows` rows of the beginning of a line, what is hidden, and half a row of its end."""
+    beginning = line[: (max_rows + 2) * width]
+    rows = _wrapped(output, beginning, width)
+    if beginning == line and len(rows) <= max_rows + 2:
+        return rows
+    shown = rows[:max_rows]
+    end = line[-(width // 2) :]
+    end = end.partition(" ")[2] or end
+    hidden = len(line) - len(end) - sum(len(row) for row in shown)
+    return [*shown, f"… ({hidden:,} characters not shown) …", end]
 
 
 def say_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -145,8 +159,8 @@ def say_receipt(injection: Injection, *, stderr: bool = False, max_dropped: int 
 
 
 _RECEIPT_HEADINGS = ("status", "kind", "tokens", "rank", "decay", "score", "reason, and the text under it")
-_RECEIPT_ROW = "{:<9}  {:<7}  {:>6}  {:>4}  {:>5}  {:>7}  {}"
-_REASON_COLUMN = 50
+_RECEIPT_ROW = "{:<9} {:<7} {:>6} {:>4} {:>5} {:>7}  {}"
+_REASON_COLUMN = 45
 
 
 def _say_item(output: Console, item: InjectedItem) -> None:

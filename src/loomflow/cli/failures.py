@@ -9,10 +9,13 @@ import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
-from ..errors import LoomflowError
-from ..locations import without_password
+import typer
+
+from loomflow.errors import LoomflowError
+from loomflow.locations import without_password
+
 from .display import one_line, tell
 
 FAILED = 1
@@ -22,9 +25,18 @@ INTERRUPTED = 130
 EXPECTED = (LoomflowError, OSError, json.JSONDecodeError)
 """What a command may fail with; anything else is a bug and keeps its traceback."""
 
+CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
+"""The base of typer's own errors. It has no public name there; the one below it is the error of usage."""
+
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _SECRET_FORM = re.compile(r"\bsk-[\w-]{8,}|(?<=Bearer )\S+")
 _MAX_CHARS = 500
+
+
+def misuse(message: str) -> Exception:
+    """The error of a command that is used in a way that cannot work."""
+    usage_error = cast("type[Exception]", typer.BadParameter.__mro__[1])
+    return usage_error(message)
 
 
 def tell_error(error: BaseException | str) -> None:

@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-import loomflow
+from loomflow.receipt import Injection
+from loomflow.settings import Tuning
 
-from ..receipt import Injection
-from ..settings import Tuning
 from .display import injection_fields, say, say_json, say_receipt, tell
 from .opening import existing_memory
 from .options import AsJson, Budget, HalfLife, MemoryUrl, Session, User, read_moment
@@ -57,7 +56,7 @@ def read_tuning(budget: int | None, half_life: float | None) -> Tuning:
     Raises:
         ConfigError: a value is out of range.
     """
-    tuning = loomflow.Tuning(memory_token_budget=budget, memory_decay_half_life_days=half_life)
+    tuning = Tuning(memory_token_budget=budget, memory_decay_half_life_days=half_life)
     if half_life is not None and budget is None:
         tell("note: --half-life has no effect without --budget")
     return tuning

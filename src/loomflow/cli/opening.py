@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import loomflow
+from loomflow.errors import StoreError
+from loomflow.locations import locate
 
-from ..errors import ConfigError, StoreError
-from ..locations import locate
+from .failures import misuse
 
 if TYPE_CHECKING:
-    from ..memory import Memory
+    from loomflow.memory import Memory
 
 DEFAULT_MODEL = "gpt-4.1-mini"
 
@@ -29,12 +29,6 @@ def existing_memory(url: str) -> Memory:
     return loomflow.Memory.open(url)
 
 
-def is_existing_file(url: str) -> bool:
-    """Whether a memory URL names a file that is there."""
-    path: Path | None = locate(url).path
-    return path is not None and path.exists()
-
-
 def choose_model(name: str | None, base_url: str | None = None) -> tuple[Any, str]:
     """The model to use, and a line that says which it is.
 
@@ -43,14 +37,14 @@ def choose_model(name: str | None, base_url: str | None = None) -> tuple[Any, st
         base_url: of the server; a name has to be given with it.
 
     Raises:
-        ConfigError: a `base_url` without a name.
+        Exception: typer's error of usage: a `base_url` without a name.
     """
     if name == "echo":
         return loomflow.EchoModel(), "model: EchoModel, which repeats what it is told"
     if name is not None:
         return name, f"model: {name}"
     if base_url is not None:
-        raise ConfigError("--base-url needs --model: the name of the model on that server")
+        raise misuse("--base-url needs --model: the name of the model on that server")
     if os.environ.get("OPENAI_API_KEY"):
         return DEFAULT_MODEL, f"model: {DEFAULT_MODEL}"
     return loomflow.EchoModel(), "model: EchoModel, which repeats what it is told (OPENAI_API_KEY is not set)"

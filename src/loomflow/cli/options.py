@@ -7,7 +7,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from ..checks import utc
+from loomflow.checks import utc
+
 from .display import one_line
 
 MEMORY_VARIABLE = "LOOMFLOW_MEMORY"

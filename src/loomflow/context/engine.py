@@ -30,6 +30,7 @@ from .sessions import texts_of
 
 EXTRAS = {"anthropic": "anthropic", "google": "google", "google-cloud": "google"}
 KEYLESS = "no-key-needed"
+_KEY = re.compile(r"`([A-Z][A-Z0-9_]*_KEY)`")
 
 __all__ = ["InjectingModel", "PydanticAgent", "build_model", "capture_run_messages"]
 
@@ -83,7 +84,7 @@ def build_model(model: Any, base_url: str | None, api_key: str | None) -> Model[
         return _echo(model)
     if not isinstance(model, str):
         raise ModelError(f"model must be a name, a pydantic-ai model or EchoModel(), got {type(model).__name__}")
-    name = parse_model_name(model, base_url)
+    name = _on_the_server(parse_model_name(model, base_url))
 
     def provider(kind: str) -> Provider[Any]:
         return _provider(kind, name, api_key)
@@ -95,9 +96,23 @@ def build_model(model: Any, base_url: str | None, api_key: str | None) -> Model[
         package = f"loomflow[{extra}]" if extra in EXTRAS.values() else f"pydantic-ai-slim[{extra}]"
         raise ModelError(f"model {model!r} needs a package that is not installed: pip install '{package}'") from error
     except UserError as error:
-        raise ModelError(f"model {model!r}: {_first_sentence(error)}") from error
+        key = _KEY.search(str(error))
+        reason = f"needs a key: set {key[1]}, or pass api_key=" if key else _first_sentence(error)
+        raise ModelError(f"model {model!r}: {reason}") from error
     except ValueError as error:
         raise ModelError(f"unknown model {model!r}: {_first_sentence(error)}") from error
+
+
+def _on_the_server(name: ModelName) -> ModelName:
+    """With OPENAI_BASE_URL set, `qwen3:8b` is a model of that server and not one of a provider `qwen3`."""
+    if os.environ.get("OPENAI_BASE_URL") and name.base_url is None:
+        try:
+            infer_provider_class(name.provider)
+        except ValueError:
+            return ModelName(name.given, "openai-chat", name.given)
+        except ImportError:  # a provider whose package is missing is a provider
+            pass
+    return name
 
 
 def _provider(kind: str, name: ModelName, api_key: str | None) -> Provider[Any]:

@@ -5,14 +5,32 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Hashable
+from collections.abc import AsyncGenerator, Generator, Hashable
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
 from loomflow.errors import SessionError
 
-_held: ContextVar[frozenset[Hashable]] = ContextVar("loomflow_held_sessions", default=frozenset())
+_inside: ContextVar[tuple[Hold, ...]] = ContextVar("loomflow_inside_runs", default=())
+
+
+class Hold:
+    """A lock that is held, until it is released."""
+
+    def __init__(self, locks: SessionLocks, key: Hashable) -> None:
+        self.locks = locks
+        self.key = key
+        self.is_held = True
+
+    @contextmanager
+    def inside(self) -> Generator[None]:
+        """Mark what is called in the block, and the tasks that it starts, as part of the run that holds the lock."""
+        token = _inside.set((*_inside.get(), self))
+        try:
+            yield
+        finally:
+            _inside.reset(token)
 
 
 class SessionLocks:
@@ -26,22 +44,22 @@ class SessionLocks:
         return len(self._waiting)
 
     @asynccontextmanager
-    async def hold(self, key: Hashable) -> AsyncGenerator[None]:
+    async def hold(self, key: Hashable) -> AsyncGenerator[Hold]:
         """Wait for the turn, and hold the lock for the block.
 
         Raises:
-            SessionError: this task holds the lock already and would wait for itself.
+            SessionError: called from inside the run that holds the lock, which would wait for itself.
         """
-        if key in _held.get():
+        if any(hold.is_held and hold.locks is self and hold.key == key for hold in _inside.get()):
             raise SessionError(
                 f"a run in session {key!r} would wait for itself: it was started from within that session"
             )
         await self._acquire(key)
-        token = _held.set(_held.get() | {key})
+        hold = Hold(self, key)
         try:
-            yield
+            yield hold
         finally:
-            _held.reset(token)
+            hold.is_held = False
             self._release(key)
 
     async def _acquire(self, key: Hashable) -> None:

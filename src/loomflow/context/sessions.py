@@ -22,6 +22,7 @@ from pydantic_ai.messages import (
     ModelResponsePart,
     PartDeltaEvent,
     PartStartEvent,
+    RetryFeedbackPart,
     SystemPromptPart,
     TextPart,
     TextPartDelta,
@@ -49,10 +50,13 @@ class History:
     Attributes:
         messages: valid for every provider: calls with their results, answers with text, no system prompts.
         episode_ids: ids of the finished runs in it; they are not recalled again (rule R9).
+        resumed: what an interrupted first try of this very prompt left: the prompt, tool calls and their results. The
+            run goes on from there instead of saying the prompt again.
     """
 
     messages: list[ModelMessage]
     episode_ids: frozenset[str]
+    resumed: list[ModelMessage]
 
 
 def rehydrate(turns: Sequence[Turn], prompt: str) -> History:
@@ -60,12 +64,12 @@ def rehydrate(turns: Sequence[Turn], prompt: str) -> History:
 
     Args:
         turns: as stored, in order.
-        prompt: what the user says now. An interrupted turn that said the same and left no tool results was a first
-            try of it, and is left out.
+        prompt: what the user says now. Interrupted turns that said the same just before were first tries of it; they
+            are left out, but what tools returned in the last of them is carried on.
     """
     messages = [message for turn in without_retries(turns, prompt) for message in _messages(turn)]
     finished = frozenset(turn.episode.id for turn in turns if turn.episode and turn.episode.id)
-    return History(messages, finished)
+    return History(messages, finished, _resumed(turns, prompt))
 
 
 def dump(messages: Sequence[ModelMessage]) -> str:
@@ -77,14 +81,14 @@ def dump(messages: Sequence[ModelMessage]) -> str:
         return scrub(json.dumps(plain, ensure_ascii=False))
 
 
-def dump_interrupted(messages: Iterable[ModelMessage], run_id: str) -> str | None:
+def dump_interrupted(messages: Iterable[ModelMessage], run_id: str, resumed: Sequence[ModelMessage]) -> str | None:
     """Serialise what an interrupted run leaves: its prompt, and tool calls with real results.
 
     Text that the model had begun or that was rejected is not kept. None if there are no results to keep.
     """
-    kept: list[ModelMessage] = []
+    kept = list(resumed)
     for message in messages:
-        if message.run_id != run_id:
+        if message.run_id != run_id or message in kept:
             continue
         if isinstance(message, ModelResponse):
             calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
@@ -149,12 +153,21 @@ def repair(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
     return mended + _closing(open_calls)
 
 
+def _resumed(turns: Sequence[Turn], prompt: str) -> list[ModelMessage]:
+    last = turns[-1] if turns else None
+    if last is None or last.interrupted is None or not last.messages or last.interrupted.prompt != prompt:
+        return []
+    resumed = repair(_parse(last.messages))
+    return resumed if resumed and isinstance(resumed[0], ModelRequest) else []
+
+
 def _messages(turn: Turn) -> list[ModelMessage]:
     stored = repair(_parse(turn.messages)) if turn.messages else []
     if not stored or not isinstance(stored[0], ModelRequest):
         stored = _as_told(turn)
     if not isinstance(stored[-1], ModelResponse):
-        stored.append(ModelResponse(parts=[TextPart(INTERRUPTED_RUN)]))
+        answer = turn.episode.output if turn.episode is not None else INTERRUPTED_RUN
+        stored += [ModelResponse(parts=[TextPart(answer)])] if answer.strip() else []
     return stored
 
 
@@ -197,8 +210,11 @@ def _is_result(part: ModelRequestPart) -> bool:
 
 
 def _belongs(part: ModelRequestPart, open_calls: dict[str, ToolCallPart]) -> bool:
-    """Whether a request part may be replayed: results only where their call is open, never a system prompt."""
-    if isinstance(part, SystemPromptPart):
+    """Whether a request part may be replayed.
+
+    Results only where their call is open; never a system prompt, nor a demand to answer again, which was met.
+    """
+    if isinstance(part, SystemPromptPart | RetryFeedbackPart):
         return False
     if isinstance(part, ToolReturnPart):
         return part.tool_call_id in open_calls

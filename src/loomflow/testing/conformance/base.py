@@ -1,7 +1,5 @@
 """What the tests of the suite stand on: capabilities, the store fixtures, a clock, and makers of items and searches."""
 
-# ruff: noqa: S101  (these are tests)
-
 from __future__ import annotations
 
 import enum
@@ -16,10 +14,21 @@ import pytest
 import pytest_asyncio
 from numpy.typing import NDArray
 
-from ...bitemporal import FactChanges
-from ...items import Episode, Fact, MemoryBlock
-from ...ports import NOT_EMBEDDED, BlockPlan, Embedded, FactFilter, FactPlan, Found, Item, NewEpisode, Search, Store
-from ...words import query_words
+from loomflow.bitemporal import FactChanges
+from loomflow.items import Episode, Fact, MemoryBlock
+from loomflow.ports import (
+    NOT_EMBEDDED,
+    BlockPlan,
+    Embedded,
+    FactFilter,
+    FactPlan,
+    Found,
+    Item,
+    NewEpisode,
+    Search,
+    Store,
+)
+from loomflow.words import query_words
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 """What `ManualClock` shows at first."""

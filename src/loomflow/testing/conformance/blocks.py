@@ -1,16 +1,15 @@
 """Working blocks: order, versions, and plans that nothing interleaves."""
 
-# ruff: noqa: S101  (these are tests)
-
 from __future__ import annotations
 
 import asyncio
 
 import pytest
 
-from ...errors import ConfigError, ConflictError
-from ...items import MemoryBlock
-from ...ports import BlockPlan, Store
+from loomflow.errors import ConfigError, ConflictError
+from loomflow.items import MemoryBlock
+from loomflow.ports import BlockPlan, Store
+
 from .base import ConformanceBase, ManualClock, appending, contents, writing
 
 
@@ -87,9 +86,7 @@ class BlockConformance(ConformanceBase):
         assert await store.blocks(None) == won
 
     async def test_concurrent_appends_are_all_kept(self, store: Store) -> None:
-        await asyncio.gather(
-            *(store.change_block("ana", "log", appending(f"<{number}>")) for number in range(40))
-        )
+        await asyncio.gather(*(store.change_block("ana", "log", appending(f"<{number}>")) for number in range(40)))
         (block,) = await store.blocks("ana")
         assert sorted(block.content.strip("<>").split("><"), key=int) == [str(number) for number in range(40)]
         assert block.version == 40

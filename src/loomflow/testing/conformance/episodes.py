@@ -1,18 +1,18 @@
 """Episodes: idempotent ids, the order of writing, all-or-nothing batches."""
 
-# ruff: noqa: S101  (these are tests)
-
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 
-from ...errors import ConfigError
-from ...items import Episode
-from ...ports import NewEpisode, Store
+from loomflow.errors import ConfigError
+from loomflow.items import Episode
+from loomflow.ports import NewEpisode, Store
+
 from .base import Capability, ConformanceBase, ManualClock, add_episodes, asking, at, ids, inputs, requires, said, told
 
 FULL = Episode(
@@ -120,7 +120,7 @@ class EpisodeConformance(ConformanceBase):
         await asyncio.gather(*(add_episodes(store, None, *batch) for batch in batches))
         order = [text.split(".")[0] for text in await inputs(store, None)]
         assert len(order) == 120
-        assert sum(before != after for before, after in zip(order, order[1:], strict=False)) == 5
+        assert sum(before != after for before, after in pairwise(order)) == 5
 
     async def test_concurrent_writers_of_one_id_agree(self, store: Store) -> None:
         results = await asyncio.gather(

@@ -1,0 +1,176 @@
+"""`loomflow chat`: a conversation in the terminal, or through a pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import loomflow
+from loomflow.items import MemoryBlock, new_id
+from loomflow.receipt import Injection
+
+from .display import one_line, say, say_blocks, say_receipt, tell, user_label
+from .failures import FAILED, INTERRUPTED, tell_error
+from .inject import read_tuning
+from .opening import choose_model
+from .options import MEMORY_VARIABLE, Budget, HalfLife, User
+
+if TYPE_CHECKING:
+    from loomflow.agent import Agent
+
+INSTRUCTIONS = "Answer briefly, using what you know about the user."
+COMMANDS = {
+    "/why": "what was recalled for the last answer, and why",
+    "/blocks": "the working blocks",
+    "/help": "these commands",
+    "/quit": "leave; so do Ctrl-D, and Ctrl-C at the prompt",
+}
+
+
+def chat(
+    memory: Annotated[
+        str,
+        typer.Option(
+            "--memory",
+            metavar="URL",
+            envvar=MEMORY_VARIABLE,
+            help="Where the memory is; created if there is none. inmemory is gone when the chat ends.",
+        ),
+    ] = "inmemory",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="gpt-4.1-mini, claude-sonnet-4-5, provider:name, or echo. "
+            "If omitted: gpt-4.1-mini where OPENAI_API_KEY is set, else echo.",
+        ),
+    ] = None,
+    user: User = None,
+    session: Annotated[
+        str | None,
+        typer.Option("--session", metavar="ID", help="The conversation to go on with; a new one if omitted."),
+    ] = None,
+    budget: Budget = None,
+    half_life: HalfLife = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option("--base-url", metavar="URL", help="A server that speaks the OpenAI format, such as Ollama's."),
+    ] = None,
+    instructions: Annotated[
+        str, typer.Option("--instructions", metavar="TEXT", help="What the model is told in every run.")
+    ] = INSTRUCTIONS,
+) -> None:
+    """Talk to a model that remembers. Answers go to stdout, everything else to stderr.
+
+    At the prompt /why shows what was recalled for the last answer and /help lists the commands. Ctrl-C interrupts an
+    answer. Lines from a pipe are answered one by one.
+    """
+    chosen, note = choose_model(model, base_url)
+    tuning = read_tuning(budget, half_life)
+    agent = loomflow.Agent(instructions, model=chosen, memory=memory, tuning=tuning, base_url=base_url)
+    conversation = _Conversation(agent, user, session or new_id())
+    with asyncio.Runner() as runner:
+        runner.run(agent.memory.store.open())
+        tell(note)
+        tell(f"memory: {agent.memory.store.url}, {user_label(user)}, session {conversation.session}")
+        try:
+            status = _converse(conversation, runner)
+        finally:
+            runner.run(agent.aclose())
+    if status:
+        raise typer.Exit(status)
+
+
+def _converse(conversation: _Conversation, runner: asyncio.Runner) -> int:
+    """Read and answer lines until there are no more; the status to leave with."""
+    interactive = sys.stdin.isatty()
+    failures = 0
+    if interactive:
+        tell("/help lists the commands")
+        with suppress(ImportError):
+            importlib.import_module("readline")  # gives input() its line editing
+    while (line := _read_line(interactive)) is not None:
+        text = line.strip()
+        if text == "/quit":
+            break
+        if not text:
+            continue
+        try:
+            if text in COMMANDS:
+                runner.run(conversation.command(text))
+            elif text.startswith("/") and text[1:].isalpha():
+                tell(f"unknown command {text}; /help lists the commands")
+            else:
+                failures += not runner.run(conversation.answer(text))
+        except KeyboardInterrupt:
+            if conversation.is_running:  # a second Ctrl-C, before the first had its effect
+                return INTERRUPTED
+            say()
+            tell("[interrupted]")
+    return FAILED if failures and not interactive else 0
+
+
+def _read_line(interactive: bool) -> str | None:
+    """The next line; None at the end, or when the user leaves with Ctrl-C or Ctrl-D."""
+    if not interactive:
+        return sys.stdin.readline() or None
+    try:
+        if sys.stdout.isatty():
+            return input("you> ")
+        print("you> ", end="", file=sys.stderr, flush=True)
+        return input()
+    except (EOFError, KeyboardInterrupt):
+        print(file=sys.stderr)
+        return None
+
+
+@dataclass
+class _Conversation:
+    """One session with an agent."""
+
+    agent: Agent
+    user: str | None
+    session: str
+    injection: Injection | None = None
+    is_running: bool = False
+
+    async def answer(self, prompt: str) -> bool:
+        """Stream the answer to a prompt; whether there was one. What fails is told, and the session stays usable."""
+        self.is_running = True
+        try:
+            async with self.agent.stream(prompt, user_id=self.user, session_id=self.session) as stream:
+                self.injection = stream.injection
+                async for text in stream:
+                    say(text, end="")
+                say()
+                self.injection = stream.injection
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            tell_error(error)
+            return False
+        finally:
+            self.is_running = False
+        return True
+
+    async def command(self, name: str) -> None:
+        """Do what one of `COMMANDS` says."""
+        if name == "/why":
+            if self.injection is None:
+                tell("nothing has been asked yet")
+            else:
+                say_receipt(self.injection)
+        elif name == "/blocks":
+            blocks: list[MemoryBlock] = await self.agent.memory.working(user_id=self.user)
+            say_blocks(blocks)
+            if not blocks:
+                tell(f"{user_label(self.user)} has no working blocks")
+        else:
+            say("\n".join(f"{command:<8} {one_line(what)}" for command, what in COMMANDS.items()))
