@@ -186,7 +186,9 @@ class Agent:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the memory, if this agent opened it."""
+        """Close the model's connections and, if this agent opened it, the memory."""
+        if "_models" in self.__dict__:
+            await self._models.aclose()
         if self._owns_memory:
             await self.memory.aclose()
 
@@ -199,7 +201,7 @@ class Agent:
         session = new_id() if session_id is None else check_id("session_id", session_id)
         plain = check_metadata("metadata", metadata or {})
         text = self._prompt_text(prompt)
-        model = self._model
+        model = await self._models.get()
         async with self._locks.hold((user, session)) as hold:
             run = _Run(self, hold, text, user, session, new_id(), plain)
             await run.begin()
@@ -227,8 +229,8 @@ class Agent:
         return scrub(_sessions().prompt_text(prompt))
 
     @cached_property
-    def _model(self) -> Any:
-        return _engine().build_model(*self._model_spec)
+    def _models(self) -> Any:
+        return _engine().models_of(*self._model_spec)
 
     @cached_property
     def _agent(self) -> Any:

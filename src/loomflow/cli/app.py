@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from . import transfer_commands
 from .chat import chat
 from .demo_command import demo
 from .display import say
-from .failures import EXPECTED, FAILED, INTERRUPTED, CommandLineError, one_line_warnings, silence_stdout, tell_error
+from .failures import EXPECTED, FAILED, INTERRUPTED, CommandLineError, one_line_warnings, tell_error
 from .inject import inject
 
 
@@ -33,13 +34,10 @@ class CommandLine(TyperGroup):
         **extra: Any,
     ) -> Any:
         _replace_what_cannot_be_encoded()
+        os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # it would stand in the middle of the chat
         try:
             with one_line_warnings():
                 status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            silence_stdout()
-            status = FAILED
         except CommandLineError as error:
             status = _tell_misuse(error)
         except EXPECTED as error:
@@ -50,12 +48,9 @@ class CommandLine(TyperGroup):
         sys.exit(status)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; Ctrl-C and a reader that left end it without a word."""
+        """Run a command; Ctrl-C ends it without a word, as typer does when the reader of a pipe has left."""
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:
-            silence_stdout()
-            raise typer.Exit(FAILED) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import re
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -96,12 +95,3 @@ def one_line_warnings() -> Generator[None]:
     finally:
         logger.removeHandler(handler)
         logger.propagate = propagates
-
-
-def silence_stdout() -> None:
-    """After a broken pipe: let the interpreter's last flush go nowhere."""
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123 - the device is no Path
-        try:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        except (OSError, ValueError):
-            return

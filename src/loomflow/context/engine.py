@@ -26,13 +26,14 @@ from pydantic_ai.settings import ModelSettings
 from loomflow.errors import ModelError
 from loomflow.models import EchoModel, EchoRequest, ModelName, parse_model_name
 
+from .serving import ModelPerLoop
 from .sessions import texts_of
 
 EXTRAS = {"anthropic": "anthropic", "google": "google", "google-cloud": "google"}
 KEYLESS = "no-key-needed"
 _KEY = re.compile(r"`([A-Z][A-Z0-9_]*_KEY)`")
 
-__all__ = ["InjectingModel", "PydanticAgent", "build_model", "capture_run_messages"]
+__all__ = ["InjectingModel", "PydanticAgent", "build_model", "capture_run_messages", "models_of"]
 
 
 class InjectingModel(WrapperModel):
@@ -70,6 +71,11 @@ class InjectingModel(WrapperModel):
             return parameters
         block = InstructionPart(content=self._block, dynamic=True)
         return replace(parameters, instruction_parts=[*(parameters.instruction_parts or []), block])
+
+
+def models_of(model: Any, base_url: str | None, api_key: str | None) -> ModelPerLoop:
+    """Where the agent's model comes from, see `build_model`. A model that is built already serves every loop."""
+    return ModelPerLoop(lambda: build_model(model, base_url, api_key))
 
 
 def build_model(model: Any, base_url: str | None, api_key: str | None) -> Model[Any]:

@@ -143,13 +143,13 @@ def repair(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
             open_calls = {part.tool_call_id: part for part in parts if isinstance(part, ToolCallPart)}
             mended += [replace(message, parts=parts)] if _says_something(parts) else []
             continue
-        parts = [part for part in message.parts if _belongs(part, open_calls)]
-        answered = {part.tool_call_id for part in parts if isinstance(part, ToolReturnPart)}
-        open_calls = {id_: call for id_, call in open_calls.items() if id_ not in answered}
+        if any(isinstance(part, RetryFeedbackPart) for part in message.parts) and not open_calls and mended:
+            mended = mended[:-1] if isinstance(mended[-1], ModelResponse) else mended  # the answer was rejected
+        kept = [part for part in message.parts if _belongs(part, open_calls)]
         closing = [part for request in _closing(open_calls) for part in request.parts]
         open_calls = {}
-        if parts or closing:
-            mended.append(replace(message, parts=[*closing, *parts]))
+        if kept or closing:
+            mended.append(replace(message, parts=[*closing, *kept]))
     return mended + _closing(open_calls)
 
 
@@ -212,13 +212,12 @@ def _is_result(part: ModelRequestPart) -> bool:
 def _belongs(part: ModelRequestPart, open_calls: dict[str, ToolCallPart]) -> bool:
     """Whether a request part may be replayed.
 
-    Results only where their call is open; never a system prompt, nor a demand to answer again, which was met.
+    Results only where their call is open, which they close; never a system prompt, nor a demand to answer again, which
+    was met.
     """
-    if isinstance(part, SystemPromptPart | RetryFeedbackPart):
-        return False
     if isinstance(part, ToolReturnPart):
-        return part.tool_call_id in open_calls
-    return True
+        return open_calls.pop(part.tool_call_id, None) is not None
+    return not isinstance(part, SystemPromptPart | RetryFeedbackPart)
 
 
 def text_delta(event: Any) -> str:
