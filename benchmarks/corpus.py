@@ -26,31 +26,34 @@ FUNCTION_WORDS = (
     "all their more than who now also very her his he she which after before because while again only into over"
 ).split()
 CONTENT_WORDS = (
-    "day time work week home family friend house kids dog plan weekend book music school job dinner trip people year "
-    "garden car project walk team lunch morning evening night idea photo story class game movie food coffee bread "
-    "summer winter spring autumn city park river beach mountain forest lake island street road bridge train flight "
-    "ticket hotel museum library market shop office meeting client report budget email phone call letter birthday "
-    "party wedding guest gift cake recipe soup salad cheese fish chicken pasta rice apple lemon tomato pepper garlic "
-    "kitchen table chair window door wall floor roof paint color light lamp mirror picture camera lens concert guitar "
-    "piano violin drum song band choir dance theatre painting pottery clay brush canvas sculpture design pattern "
-    "sewing wool scarf jacket dress shoes boots hat glasses watch ring necklace bag suitcase tent camp fire trail hike "
-    "climb run marathon race bike wheel helmet swim pool boat sail wind storm rain snow cloud sun moon star telescope "
-    "planet science lab experiment data model code program server laptop screen keyboard robot engine battery cable "
-    "sensor map compass course lesson exam grade teacher student college degree research paper theory history language "
-    "grammar poem novel chapter author editor press news article interview question answer advice support health doctor "
-    "clinic nurse therapy medicine sleep breakfast exercise yoga muscle knee shoulder allergy peanut gluten vegan diet "
-    "sugar water juice tea wine beer bottle cup plate spoon knife oven grill smoke charity volunteer shelter adoption "
-    "animal cat puppy rabbit horse bird parrot turtle nest feather seed flower rose tulip tree branch leaf root soil "
-    "farm barn field harvest wheat corn honey bee village town neighbor church temple festival parade flag election "
-    "council law court judge police safety insurance bank loan mortgage rent salary tax invoice price discount order "
-    "delivery package courier customs border visa passport embassy airport harbor ferry cruise desert canyon valley "
-    "waterfall glacier volcano museum archive statue castle tower palace"
+    "day time work week home family friend house kids dog plan weekend book music school job dinner trip people "
+    "year garden car project walk team lunch morning evening night idea photo story class game movie food coffee "
+    "bread summer winter spring autumn city park river beach mountain forest lake island street road bridge train "
+    "flight ticket hotel museum library market shop office meeting client report budget email phone call letter "
+    "birthday party wedding guest gift cake recipe soup salad cheese fish chicken pasta rice apple lemon tomato "
+    "pepper garlic kitchen table chair window door wall floor roof paint color light lamp mirror picture camera "
+    "lens concert guitar piano violin drum song band choir dance theatre painting pottery clay brush canvas "
+    "sculpture design pattern sewing wool scarf jacket dress shoes boots hat glasses watch ring necklace bag "
+    "suitcase tent camp fire trail hike climb run marathon race bike wheel helmet swim pool boat sail wind storm "
+    "rain snow cloud sun moon star telescope planet science lab experiment data model code program server laptop "
+    "screen keyboard robot engine battery cable sensor map compass course lesson exam grade teacher student college "
+    "degree research paper theory history language grammar poem novel chapter author editor press news article "
+    "interview question answer advice support health doctor clinic nurse therapy medicine sleep breakfast exercise "
+    "yoga muscle knee shoulder allergy peanut gluten vegan diet sugar water juice tea wine beer bottle cup plate "
+    "spoon knife oven grill smoke charity volunteer shelter adoption animal cat puppy rabbit horse bird parrot "
+    "turtle nest feather seed flower rose tulip tree branch leaf root soil farm barn field harvest wheat corn honey "
+    "bee village town neighbor church temple festival parade flag election council law court judge police safety "
+    "insurance bank loan mortgage rent salary tax invoice price discount order delivery package courier customs "
+    "border visa passport embassy airport harbor ferry cruise desert canyon valley waterfall glacier volcano museum "
+    "archive statue castle tower palace"
 ).split()
 NAMES = (
-    "Maria James Aisha Chen Olga Pedro Fatima Lucas Emma Kofi Yuki Sara Omar Ingrid Mateo Priya Daniel Hana Viktor Leila "
-    "Tom Nina Carlos Grace Ivan Zoe Samuel Mei Andre Clara"
+    "Maria James Aisha Chen Olga Pedro Fatima Lucas Emma Kofi Yuki Sara Omar Ingrid Mateo Priya Daniel Hana Viktor "
+    "Leila Tom Nina Carlos Grace Ivan Zoe Samuel Mei Andre Clara"
 ).split()
-PLACES = "Lisbon Oslo Kyoto Nairobi Toronto Lima Berlin Austin Mumbai Cairo Dublin Seoul Quito Prague Boston Hanoi".split()
+PLACES = (
+    "Lisbon Oslo Kyoto Nairobi Toronto Lima Berlin Austin Mumbai Cairo Dublin Seoul Quito Prague Boston Hanoi".split()
+)
 MONTHS = "January February March April May June July August September October November December".split()
 PREDICATES = "likes visited works_with owns plays reads recommends cooks avoids studies remembers plans".split()
 
@@ -87,7 +90,7 @@ def _vocabulary() -> list[str]:
 
 
 _WORDS = _vocabulary()
-_WORD_WEIGHTS = _zipf(len(_WORDS), 12)
+_WORD_WEIGHTS = _zipf(len(_WORDS), 40)
 _FUNCTION_WEIGHTS = _zipf(len(FUNCTION_WORDS), 3)
 
 

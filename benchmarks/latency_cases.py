@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus import Statement, Turn, questions, statements, turn, turns
-from timing import report, timed
+from timing import alone, report, timed
 
 BATCH = 1000
 RECALLED_EPISODES = 12
@@ -56,7 +56,6 @@ def asked(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 async def build(options: argparse.Namespace) -> dict[str, Any]:
     """Write the corpus in batches; also measures bulk loading."""
-    Path(options.path).unlink(missing_ok=True)
     wall, cpu = time.perf_counter(), time.process_time()
     async with open_memory(options) as memory:
         for first in range(0, options.size, BATCH):
@@ -70,7 +69,6 @@ async def build(options: argparse.Namespace) -> dict[str, Any]:
         "facts": len(facts),
         "wall_s": round(time.perf_counter() - wall, 2),
         "cpu_s": round(time.process_time() - cpu, 2),
-        "file_mb": round(Path(options.path).stat().st_size / 1e6, 1),
     }
 
 
@@ -80,7 +78,7 @@ async def recall(options: argparse.Namespace) -> dict[str, Any]:
         async def call(question: tuple[str, str]) -> Any:
             return await memory.recall_scored(question[1], user_id=question[0], limit=RECALLED_EPISODES)
 
-        return await timed(call, asked(options), warm_up=options.warm_up)
+        return await read_timed(call, options, bool)
 
 
 async def recall_facts(options: argparse.Namespace) -> dict[str, Any]:
@@ -89,7 +87,7 @@ async def recall_facts(options: argparse.Namespace) -> dict[str, Any]:
         async def call(question: tuple[str, str]) -> Any:
             return await memory.recall_facts(question[1], user_id=question[0], limit=RECALLED_FACTS)
 
-        return await timed(call, asked(options), warm_up=options.warm_up)
+        return await read_timed(call, options, bool)
 
 
 async def remember(options: argparse.Namespace) -> dict[str, Any]:
@@ -100,12 +98,20 @@ async def remember(options: argparse.Namespace) -> dict[str, Any]:
 
 async def inject(options: argparse.Namespace) -> dict[str, Any]:
     async with open_memory(options) as memory:
-        return await timed(injecting(memory, BUDGET), asked(options), warm_up=options.warm_up, check=sound)
+        return await read_timed(injecting(memory, BUDGET), options, sound)
 
 
 async def inject_unbounded(options: argparse.Namespace) -> dict[str, Any]:
     async with open_memory(options) as memory:
-        return await timed(injecting(memory, None), asked(options), warm_up=options.warm_up, check=sound)
+        return await read_timed(injecting(memory, None), options, sound)
+
+
+async def read_timed(
+    call: Callable[[tuple[str, str]], Awaitable[Any]], options: argparse.Namespace, check: Callable[[Any], bool]
+) -> dict[str, Any]:
+    """Time a reading call on all questions in a row, and on a few of them with nothing after."""
+    values = await timed(call, asked(options), warm_up=options.warm_up, check=check)
+    return values | {"alone_cpu_ms": await alone(call, asked(options)[: options.alone])}
 
 
 def injecting(memory: Any, budget: int | None) -> Callable[[tuple[str, str]], Awaitable[Any]]:
@@ -167,7 +173,7 @@ class InlineExecutor:
 
 async def profile(options: argparse.Namespace) -> dict[str, Any]:
     """The hottest functions of `options.profiled`. Profiling slows Python down, C functions not: read it as shares."""
-    connections = importlib.import_module("loomflow.stores.connections")
+    connections: Any = importlib.import_module("loomflow.stores.connections")
     connections.ThreadPoolExecutor = InlineExecutor
     memory = open_memory(options)
     await injecting(memory, BUDGET)(asked(options)[0])
@@ -176,7 +182,7 @@ async def profile(options: argparse.Namespace) -> dict[str, Any]:
         arguments: list[Any] = [episode(turn(options.size + number, options.users)) for number in range(options.repeat)]
     else:
         call, arguments = injecting(memory, BUDGET), asked(options)[: options.repeat]
-    profiler = cProfile.Profile()
+    profiler = cProfile.Profile(time.thread_time)
     if options.profiled == "cold":
         await memory.aclose()
         arguments = arguments[:1]
@@ -218,26 +224,21 @@ CASES: dict[str, Callable[[argparse.Namespace], Awaitable[dict[str, Any]]]] = {
 }
 
 
-def parser(cases: list[str]) -> argparse.ArgumentParser:
-    """The command line of a measuring process."""
-    made = argparse.ArgumentParser()
-    made.add_argument("case", choices=cases)
+async def measure(options: argparse.Namespace) -> dict[str, Any]:
+    return await CASES[options.case](options)
+
+
+def main() -> None:
+    made = argparse.ArgumentParser(description=__doc__)
+    made.add_argument("case", choices=list(CASES))
     made.add_argument("--path", required=True)
     made.add_argument("--size", type=int, required=True)
     made.add_argument("--users", type=int, default=1)
     made.add_argument("--repeat", type=int, default=1)
     made.add_argument("--warm-up", type=int, default=0)
+    made.add_argument("--alone", type=int, default=1)
     made.add_argument("--profiled", default="inject")
-    return made
-
-
-def main() -> None:
-    options = parser(list(CASES)).parse_args()
-    report(asyncio.run(measure(options)))
-
-
-async def measure(options: argparse.Namespace) -> dict[str, Any]:
-    return await CASES[options.case](options)
+    report(asyncio.run(measure(made.parse_args())))
 
 
 if __name__ == "__main__":

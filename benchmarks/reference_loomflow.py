@@ -1,8 +1,8 @@
 """What is measured of the peer, the package `loomflow` 0.20.0 of the package index: its SQLite memory.
 
-It shares its import name with this project and nothing else, so this runs in an interpreter of a virtual environment of its
-own, started by `latency.py`, and refuses to run in another. The corpus and the questions are the same. The peer's default
-embedder is used (384 dimensions, no network), and its tuning as the library's users get it.
+It shares its import name with this project and nothing else, so this runs in an interpreter of its own, of a virtual
+environment, started by `latency.py`, and refuses to run in another. Corpus and questions are the same; the embedder is
+the peer's default (384 dimensions, no network).
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ def open_memory(options: argparse.Namespace) -> Any:
 
 
 async def build(options: argparse.Namespace) -> dict[str, Any]:
-    Path(options.path).unlink(missing_ok=True)
     memory = open_memory(options)
     for told in turns(options.size):
         await memory.remember(episode(told))

@@ -5,6 +5,7 @@ Only the standard library is used: a peer's interpreter imports this module too.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 import statistics
@@ -15,6 +16,9 @@ from typing import Any, TypeVar
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
+
+SETTLE_SECONDS = 0.25
+"""How long threads may go on after a call: idle ones of a linear algebra library spin before they sleep."""
 
 
 async def timed(
@@ -46,6 +50,18 @@ async def timed(
         cpu.append((cpu_after - cpu_before) * 1000)
         wall.append((wall_after - wall_before) * 1000)
     return {"count": len(cpu) - warm_up, "cpu_ms": spread(cpu[warm_up:]), "wall_ms": spread(wall[warm_up:])}
+
+
+async def alone(call: Callable[[Argument], Awaitable[object]], arguments: Sequence[Argument]) -> float:
+    """Median CPU milliseconds of a call that nothing follows: with what the process's threads do until they rest."""
+    cpu: list[float] = []
+    for argument in arguments:
+        await asyncio.sleep(SETTLE_SECONDS)
+        before = time.process_time()
+        await call(argument)
+        await asyncio.sleep(SETTLE_SECONDS)
+        cpu.append((time.process_time() - before) * 1000)
+    return round(statistics.median(cpu), 4)
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:

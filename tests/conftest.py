@@ -1,13 +1,35 @@
-"""Settings for the whole test suite: how much Hypothesis tries, and that it is repeatable where CI is set."""
+"""Settings and fixtures of the whole test suite; Hypothesis is repeatable where CI is set."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
+import pytest
 from hypothesis import HealthCheck, settings
 
+from loomflow import Memory
+from loomflow.stores.sqlite import SQLiteStore
+
 settings.register_profile(
-    "loomflow", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    "loomflow",
+    deadline=None,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("ci", settings.get_profile("loomflow"), derandomize=True, max_examples=200)
 settings.load_profile("ci" if os.environ.get("CI") else "loomflow")
+
+
+@pytest.fixture
+def now() -> datetime:
+    """The moment at which `still_memory` stands."""
+    return datetime(2026, 11, 3, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+async def still_memory(now: datetime) -> AsyncIterator[Memory]:
+    """An empty memory whose clock stands still, and which searches by keyword only."""
+    async with Memory(SQLiteStore(None, clock=lambda: now), embedder=None) as opened:
+        yield opened

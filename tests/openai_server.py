@@ -101,6 +101,16 @@ class OpenAIServer:
         with self._listener.lock:
             self._listener.replies.extend(replies)
 
+    def wait_for_requests(self, count: int, timeout: float = 20.0) -> None:
+        """Block until `count` requests have come in.
+
+        Raises:
+            TimeoutError: They have not, after `timeout` seconds.
+        """
+        with self._listener.lock:
+            if not self._listener.lock.wait_for(lambda: len(self.requests) >= count, timeout):
+                raise TimeoutError(f"{len(self.requests)} of {count} requests came in")
+
     def clear(self) -> None:
         """Forget the requests, and the replies that are left."""
         with self._listener.lock:
@@ -287,7 +297,7 @@ class _Listener(ThreadingHTTPServer):
     def __init__(self, *, keep_alive: bool) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.keep_alive = keep_alive
-        self.lock = threading.Lock()
+        self.lock = threading.Condition()
         self.stopping = threading.Event()
         self.requests: list[RecordedRequest] = []
         self.replies: deque[Reply] = deque()
@@ -297,6 +307,7 @@ class _Listener(ThreadingHTTPServer):
         """Keep a request and take its reply, in one step: the n-th request gets the n-th reply."""
         with self.lock:
             self.requests.append(request)
+            self.lock.notify_all()
             return self.replies.popleft() if self.replies else "ok"
 
     def handle_error(self, request: Any, client_address: Any) -> None:

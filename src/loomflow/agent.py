@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -14,7 +15,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from .checks import check_id, check_metadata, check_user_id, scrub
+from .checks import check_id, check_metadata, check_text, check_user_id, scrub
 from .context.locks import Hold, SessionLocks
 from .embedding import embed_all
 from .errors import ConfigError, StoreError
@@ -97,9 +98,9 @@ class Agent:
             model = EchoModel() if model == "echo" else model
         if isinstance(model, str):
             parse_model_name(model, base_url)
-        self.instructions = instructions
+        self.instructions = scrub(instructions)
         self.tuning = tuning or Tuning()
-        self.name = name
+        self.name = None if name is None else check_text("name", name, blank=False)
         self._owns_memory = not isinstance(memory, Memory)
         self.memory: Memory = Memory.open(memory) if self._owns_memory else memory
         self._model_spec = (model, base_url, api_key)
@@ -207,7 +208,7 @@ class Agent:
             await run.begin()
             try:
                 await run.recall()
-                run.arguments["user_prompt"] = None if run.resumed else _sessions().scrub_prompt(prompt)
+                run.arguments["user_prompt"] = None if run.resumed else prompt
                 run.arguments["model"] = _engine().InjectingModel(model, run.injection.text)
                 yield run
             except BaseException as error:
@@ -387,7 +388,8 @@ def _as_text(output: object) -> str:
 
 
 def _engine() -> Any:
-    """The pydantic-ai side, loaded with the first run."""
+    """The pydantic-ai side, loaded with the first run, without the notice that it prints to terminals."""
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
     return importlib.import_module("loomflow.context.engine")
 
 

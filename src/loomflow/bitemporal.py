@@ -85,7 +85,8 @@ def supersede(believed: Iterable[Fact], new: Fact) -> FactChanges:
     peers = [fact for fact in believed if fact_key(fact) == fact_key(new) and fact is not old]
     if old is not None:
         return _replace(old, _corrected(old, new), peers)
-    told_before = next((fact for fact in peers if _restates(new, fact)), None)
+    restated = [fact for fact in peers if _restates(new, fact)]
+    told_before = max(restated, key=lambda fact: (_times(fact) == _times(new), started(fact)), default=None)
     if told_before is not None:
         others = [fact for fact in peers if fact is not told_before]
         return _replace(told_before, _confirmed(told_before, new, others), others)
@@ -100,14 +101,27 @@ def started(fact: Fact) -> datetime:
     assert fact.recorded_at is not None, "facts are ordered after recorded_at is set"
     if fact.valid_from is not None:
         return fact.valid_from
-    was_over = fact.valid_until is not None and fact.valid_until <= fact.recorded_at
-    return EARLIEST if was_over else fact.recorded_at
+    return EARLIEST if _was_over(fact) else fact.recorded_at
+
+
+def _was_over(fact: Fact) -> bool:
+    assert fact.recorded_at is not None
+    return fact.valid_from is None and fact.valid_until is not None and fact.valid_until <= fact.recorded_at
 
 
 def _restates(new: Fact, old: Fact) -> bool:
-    return normal_form(new.object) == normal_form(old.object) and (
-        old.is_valid_at(started(new)) or (old.valid_from, old.valid_until) == (new.valid_from, new.valid_until)
-    )
+    """Whether `new` says of a time that `old` covers what `old` says."""
+    if normal_form(new.object) != normal_form(old.object):
+        return False
+    if _times(new) == _times(old):
+        return True
+    if _was_over(new):
+        return old.valid_from is None or old.valid_from < (new.valid_until or EARLIEST)
+    return old.is_valid_at(started(new))
+
+
+def _times(fact: Fact) -> tuple[datetime | None, datetime | None]:
+    return fact.valid_from, fact.valid_until
 
 
 def _corrected(old: Fact, new: Fact) -> Fact:
@@ -121,7 +135,9 @@ def _corrected(old: Fact, new: Fact) -> Fact:
 
 
 def _confirmed(old: Fact, new: Fact, others: Sequence[Fact]) -> Fact:
-    start, until = old.valid_from, new.valid_until or old.valid_until
+    start, until = old.valid_from or new.valid_from, new.valid_until or old.valid_until
+    if others and new.valid_until is not None and old.valid_until is not None:
+        until = min(new.valid_until, old.valid_until)  # where another value has followed, the end is known
     if others and start is None and started(old) > EARLIEST and (until is None or _fits(started(old), until)):
         start = started(old)  # among other values the first start counts, not that of the confirmation
     return replace(
@@ -163,7 +179,7 @@ def _placed(peers: Sequence[Fact], new: Fact) -> FactChanges:
     """Add a fact beside the others, or, of a single-valued predicate, in its place on the time line."""
     if not is_single_valued(new.predicate) or not peers:
         return FactChanges(add=(new,))
-    place = _place_in_the_past if started(new) == EARLIEST and new.valid_from is None else _place_from_its_start
+    place = _place_in_the_past if _was_over(new) else _place_from_its_start
     new, versions = place(peers, new)
     changes = [_revise(peer, replace(version, recorded_at=new.recorded_at)) for peer, version in versions]
     retire = tuple(fact for change in changes for fact in change.retire)

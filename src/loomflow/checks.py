@@ -17,6 +17,7 @@ from typing import Any, cast
 from .errors import ConfigError
 
 MAX_ID_CHARS = 1024
+MAX_INT_BITS = 1024
 EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 
@@ -119,7 +120,10 @@ def check_metadata(field: str, value: object) -> dict[str, Any]:
     """
     if not isinstance(value, Mapping):
         raise ConfigError.of(field, "a mapping", value)
-    return cast("dict[str, Any]", _plain(field, cast("object", value)))
+    try:
+        return cast("dict[str, Any]", _plain(field, cast("object", value)))
+    except RecursionError:
+        raise ConfigError(f"{field} is nested too deeply") from None
 
 
 def _plain(field: str, value: object) -> object:
@@ -134,7 +138,7 @@ def _plain(field: str, value: object) -> object:
 
 
 def _plain_scalar(field: str, value: object) -> object:
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool) or (isinstance(value, int) and value.bit_length() <= MAX_INT_BITS):
         return value
     if isinstance(value, str):
         return scrub(value)

@@ -11,6 +11,7 @@ from typing import Literal
 from .errors import ConfigError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _PASSWORD = re.compile(r"(://[^/@\s:]*):.*@")
 _FORMS = "inmemory, sqlite:PATH, postgresql://..., or a path ending in .db, .sqlite or .sqlite3"
 
@@ -55,7 +56,7 @@ def locate(memory: str | os.PathLike[str]) -> Location:
     if scheme in ("postgresql", "postgres"):
         return Location("postgresql", url=memory)
     if not scheme and memory.endswith((".db", ".sqlite", ".sqlite3")):
-        return Location("sqlite", Path(memory).expanduser())
+        return Location("sqlite", _file(memory, memory))
     raise ConfigError.of("memory", _FORMS, without_password(memory))
 
 
@@ -68,7 +69,15 @@ def _sqlite_path(memory: str, rest: str) -> Path:
     if rest.startswith("///"):
         rest = rest[3:]
     elif rest.startswith("//"):
-        raise ConfigError.of("memory", "sqlite:PATH, sqlite:///RELATIVE or sqlite:////ABSOLUTE", memory)
-    if not rest.strip() or "\0" in rest or rest.endswith(("/", os.sep)):
+        raise ConfigError.of(
+            "memory", "sqlite:PATH, sqlite:///RELATIVE or sqlite:////ABSOLUTE", without_password(memory)
+        )
+    return _file(memory, rest)
+
+
+def _file(memory: str, path: str) -> Path:
+    if not path.strip() or "\0" in path or path.endswith(("/", os.sep)):
         raise ConfigError.of("memory", "sqlite: and the path of a file", memory)
-    return Path(rest).expanduser()
+    if os.name != "nt" and _DRIVE.match(path):
+        raise ConfigError.of("memory", "the path of a file on this system", memory)
+    return Path(path).expanduser()

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property, partial
+from itertools import islice
 from types import EllipsisType
 from typing import Any, Self, overload
 
@@ -257,7 +258,7 @@ class Memory:
         query, _ = await embed_query(self.embedder, question.text, Tuning().recall_timeout_seconds)
         search = search_for(question, query, max(limit, DEPTH))
         episodes, facts = await self.store.search(question.user_id, search)
-        return fuse_episodes(episodes, limit), fuse_facts(facts, limit)
+        return tuple(islice(fuse_episodes(episodes), limit)), tuple(islice(fuse_facts(facts), limit))
 
     # Injection
 
@@ -379,6 +380,7 @@ class Memory:
         Returns:
             How many facts and episodes got a vector. What fails again is left for the next call.
         """
+        check_user_id(user_id)
         if self.embedder is None:
             return 0
         done = 0

@@ -53,7 +53,7 @@ class Injection:
         tokens: of `text`, by the configured counter.
         budget: the ceiling that applied; None without one.
         items: every candidate, in the order of packing.
-        pinned_tokens: of the part that is never cut, the working blocks.
+        pinned_tokens: of the part that is never cut: the working blocks, without the note above them.
         over_budget: why `tokens` is above `budget`; empty if it is not. Only pinned blocks and the minimal excerpt
             can cause it.
         problems: what failed while recalling; the block was made from what could be read.

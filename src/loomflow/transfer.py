@@ -40,7 +40,7 @@ async def export_user(store: Store, user_id: str | None) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "user_id": user_id,
-        "blocks": [{"name": block.name, "content": block.content} for block in blocks],
+        "blocks": [_block_fields(block) for block in blocks],
         "facts": [_fact_fields(fact) for fact in facts],
         "episodes": [_episode_fields(turn) for turn in turns if turn.episode is not None],
     }
@@ -117,7 +117,7 @@ def _read(data: Mapping[str, Any], user: str | None) -> tuple[list[MemoryBlock],
         raise ConfigError.of("format", repr(FORMAT), data.get("format"))
     if data.get("version") != VERSION:
         raise ConfigError.of("version", f"{VERSION} (this version reads no other)", data.get("version"))
-    blocks = _each(data, "blocks", lambda row: MemoryBlock(row["name"], row["content"], user_id=user))
+    blocks = _each(data, "blocks", lambda row: _read_block(row, user))
     facts = _each(data, "facts", lambda row: _read_fact(row, user))
     return blocks, facts, _each(data, "episodes", lambda row: _read_episode(row, user))
 
@@ -140,6 +140,19 @@ def _each(data: Mapping[str, Any], name: str, read: Callable[[Mapping[str, Any]]
 _FACT_FIELDS = ("subject", "predicate", "object", "confidence", "source_episode_id", "id", "metadata")
 _FACT_TIMES = ("valid_from", "valid_until", "recorded_at", "retired_at")
 _EPISODE_FIELDS = ("input", "output", "session_id", "id", "metadata", "user_name", "agent_name")
+
+
+def _block_fields(block: MemoryBlock) -> dict[str, Any]:
+    fields = {"name": block.name, "content": block.content, "version": block.version}
+    return fields | {"updated_at": _iso(block.updated_at)}
+
+
+def _read_block(row: Mapping[str, Any], user: str | None) -> MemoryBlock:
+    version: object = row.get("version", 0)
+    if isinstance(version, bool) or not isinstance(version, int) or version < 0:
+        raise ConfigError.of("version", "a number of writes", version)
+    updated_at = _moment(row.get("updated_at"))
+    return MemoryBlock(row["name"], row["content"], user_id=user, updated_at=updated_at, version=version)
 
 
 def _fact_fields(fact: Fact) -> dict[str, Any]:

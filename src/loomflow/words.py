@@ -22,6 +22,9 @@ _CJK_RUN = re.compile(
 
 _CLAUSE_ENDS = ".,;:!\"'…。，！；：“”‘’«»"
 
+FILLERS = frozenset("a an the very really just also so too".split())
+"""Words without which a text still says the same (rule R12)."""
+
 STOP_WORDS = frozenset(
     """
     a about after all also am an and any are as at be because been before being but by can could did do does doing
@@ -68,6 +71,14 @@ def normal_form(text: str) -> str:
     Signs inside or at the front of a word stay, and so do emoji and question marks: `C++` is not `C`, `-5` not `5`.
     """
     return " ".join(word.strip(_CLAUSE_ENDS) or word for word in fold(text).split())
+
+
+def saying(text: str) -> str:
+    """What a text says, for telling repetitions: its normal form without words that carry no meaning of their own.
+
+    Texts that differ in any other word, in a number or in a negation say different things.
+    """
+    return " ".join(word for word in normal_form(text.replace("_", " ")).split() if word not in FILLERS)
 
 
 def _split(folded: str) -> Iterator[str]:

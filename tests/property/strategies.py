@@ -1,4 +1,4 @@
-"""What the property tests draw: texts in many scripts, hostile ones among them, items, ids, times and token counters."""
+"""What the property tests draw: texts in many scripts and hostile ones, items, times and token counters."""
 
 from __future__ import annotations
 
@@ -44,73 +44,77 @@ HOSTILE = (
 )  # fmt: skip
 """What a stored text must not be able to do anything with."""
 
+_HOSTILE_MIX = [*HOSTILE, *(word for script in SCRIPTS for word in script)]
+_FORMS = [(joint, repeats, end) for joint in ("", " ") for repeats in (1, 1, 2, 40, 0) for end in ("x", "好", "🎉")]
+_SPANS = (
+    (None, None), (NOW - timedelta(days=400), None), (None, NOW - timedelta(days=3)), (FIRST, LAST),
+    (NOW - timedelta(days=90), NOW + timedelta(days=90)),
+)  # fmt: skip
+
 COUNTERS: dict[str, Callable[[str], Any] | None] = {}
 """Token counters by name, as a caller would hand them in; None is the built-in estimate."""
 
 
-def words(*, hostile: bool = False) -> st.SearchStrategy[str]:
-    """One word of any script, or a hostile piece."""
-    kinds = [st.sampled_from(script) for script in SCRIPTS]
-    return st.one_of(*kinds, st.sampled_from(HOSTILE)) if hostile else st.one_of(*kinds)
+def words() -> st.SearchStrategy[str]:
+    """One word of any script."""
+    return st.sampled_from([word for script in SCRIPTS for word in script])
 
 
 @st.composite
 def texts(draw: st.DrawFn, *, hostile: bool = False, longest: int = 3000) -> str:
     """A non-blank text: a few words, or very many, joined with spaces or with nothing."""
-    pieces = draw(st.lists(words(hostile=hostile), min_size=1, max_size=12))
-    text = draw(st.sampled_from(["", " "])).join([*pieces, draw(st.sampled_from(["x", "好", "🎉"]))])
-    repeats = draw(st.sampled_from([1, 1, 1, 3, 40, longest // len(text) + 1]))
-    return (text * repeats)[:longest]
+    word = st.sampled_from(_HOSTILE_MIX) if hostile else words()
+    pieces = draw(st.lists(word, min_size=1, max_size=8))
+    joint, repeats, end = draw(st.sampled_from(_FORMS))
+    text = joint.join([*pieces, end])
+    return (text * (repeats or longest // len(text) + 1))[:longest]
 
 
 def moments() -> st.SearchStrategy[datetime]:
     """Any aware datetime, the first and the last, and many near `NOW`, in the future too."""
-    near = st.floats(-4000, 400).map(lambda days: NOW + timedelta(days=days))
+    near = st.integers(-4000, 400).map(lambda days: NOW + timedelta(days=days, seconds=days))
     anywhere = st.datetimes(timezones=st.just(UTC))
-    return st.one_of(near, near, anywhere, st.sampled_from([FIRST, LAST, NOW]))
+    return st.one_of(near, anywhere, st.sampled_from([FIRST, LAST, NOW]))
 
 
 @st.composite
-def facts(draw: st.DrawFn, *, hostile: bool = False, user_id: str | None = None) -> Fact:
-    """A fact with an id and a recorded time, its other fields set or not."""
-    start, end = draw(st.none() | moments()), draw(st.none() | moments())
-    if start and end and end < start:
-        start, end = end, start
-    text = texts(hostile=hostile)
+def facts(draw: st.DrawFn, pool: st.SearchStrategy[str], *, user_id: str | None = None) -> Fact:
+    """A fact made of texts of the pool, with an id and a recorded time, its other fields set or not."""
+    start, end = draw(st.sampled_from(_SPANS))
     return Fact(
-        draw(texts(hostile=hostile, longest=40)), draw(texts(hostile=hostile, longest=20)), draw(text), user_id=user_id,
-        valid_from=start, valid_until=end, recorded_at=draw(moments()), confidence=draw(st.sampled_from([0.0, 0.3, 1.0])),
-        id=draw(st.uuids()).hex,
+        draw(pool)[:40], draw(st.sampled_from(["likes x", "lives_in", "<|x", "\n- x"])), draw(pool), user_id=user_id,
+        valid_from=start, valid_until=end, recorded_at=draw(moments()), confidence=draw(st.sampled_from([1.0, 0.3])),
+        id=f"f{draw(st.integers(0, 10**9))}",
     )  # fmt: skip
 
 
 @st.composite
-def episodes(draw: st.DrawFn, *, hostile: bool = False, user_id: str | None = None) -> Episode:
-    """An episode with an id and a time; one of its sides may be empty, its speakers may have names."""
-    said, answered = draw(texts(hostile=hostile)), draw(texts(hostile=hostile))
-    name = st.none() | texts(hostile=hostile, longest=30)
-    silent = draw(st.sampled_from(["", "", "input", "output"]))
+def episodes(draw: st.DrawFn, pool: st.SearchStrategy[str], *, user_id: str | None = None) -> Episode:
+    """An episode made of texts of the pool; one of its sides may be empty, its speakers may have names."""
+    shape = draw(st.sampled_from(["both", "both", "both", "input", "output", "named"]))
+    user_name, agent_name = (draw(pool)[:30], draw(pool)[:30]) if shape == "named" else (None, None)
     return Episode(
-        "" if silent == "input" else said, "" if silent == "output" else answered, session_id="s", user_id=user_id,
-        occurred_at=draw(moments()), id=draw(st.uuids()).hex, user_name=draw(name), agent_name=draw(name),
+        "" if shape == "output" else draw(pool), "" if shape == "input" else draw(pool), session_id="s",
+        user_id=user_id, occurred_at=draw(moments()), id=f"e{draw(st.integers(0, 10**9))}", user_name=user_name,
+        agent_name=agent_name,
     )  # fmt: skip
 
 
 @st.composite
-def blocks(draw: st.DrawFn, *, hostile: bool = False) -> MemoryBlock:
-    """A working block; its name is free of control characters, as the store demands."""
-    name = draw(texts(hostile=hostile, longest=30))
-    visible = "".join(ch for ch in name if ch >= " " and ch != "\x7f" and not "\ud800" <= ch <= "\udfff").strip()
-    return MemoryBlock(visible or "profile", draw(st.just("") | texts(hostile=hostile, longest=400)))
+def blocks(draw: st.DrawFn, pool: st.SearchStrategy[str]) -> MemoryBlock:
+    """A working block; its name is free of control characters, as every memory demands."""
+    name = "".join(ch for ch in draw(pool)[:30] if ch >= " " and ch != "\x7f" and not "\ud800" <= ch <= "\udfff")
+    return MemoryBlock(name if name.strip() else "profile", draw(st.just("") | pool)[:400])
 
 
 @st.composite
 def candidates(draw: st.DrawFn, *, hostile: bool = False) -> Candidates:
-    """What a recall may have found, more of it than may be injected."""
+    """What a recall may have found, more of it than may be injected, with repetitions."""
+    pool = st.sampled_from(draw(st.lists(texts(hostile=hostile), min_size=2, max_size=5)))
     return Candidates(
-        blocks=tuple(draw(st.lists(blocks(hostile=hostile), max_size=3))),
-        facts=tuple(FactMatch(fact, 0.1) for fact in draw(st.lists(facts(hostile=hostile), max_size=8))),
-        episodes=tuple(EpisodeMatch(one, 0.1) for one in draw(st.lists(episodes(hostile=hostile), max_size=5))),
+        blocks=tuple(draw(st.lists(blocks(pool), max_size=3))),
+        facts=tuple(FactMatch(fact, 0.1) for fact in draw(st.lists(facts(pool), max_size=7, unique_by=_id))),
+        episodes=tuple(EpisodeMatch(one, 0.1) for one in draw(st.lists(episodes(pool), max_size=5, unique_by=_id))),
     )
 
 
@@ -133,6 +137,10 @@ def json_values() -> st.SearchStrategy[Any]:
 def counters() -> st.SearchStrategy[tuple[str, TokenCounter]]:
     """A counter and its name, behind the guard that an injection puts around it."""
     return st.sampled_from(sorted(COUNTERS)).map(lambda name: (name, counter_or_estimate(COUNTERS[name])))
+
+
+def _id(item: Fact | Episode) -> str | None:
+    return item.id
 
 
 def _greedy(text: str) -> int:

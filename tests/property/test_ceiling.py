@@ -1,9 +1,9 @@
-"""Rule R4: the whole block stays under the ceiling, for every text, every budget and every counter; and R2, R5, R8 with it."""
+"""Rule R4, the ceiling, for every text, every budget and every counter; and R2, R3, R5, R8 and R14 with it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 import pytest
@@ -40,8 +40,13 @@ Counter = tuple[str, TokenCounter]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _quiet() -> None:  # pyright: ignore[reportUnusedFunction]
-    logging.getLogger("loomflow").setLevel(logging.ERROR)
+def _quiet() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    """A logger that does not write a line for each text that a counter refuses."""
+    logger = logging.getLogger("loomflow")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(before)
 
 
 def packed_with(
@@ -61,13 +66,12 @@ def pinned_lines(text: str) -> list[str]:
     return [line for line in before if line != NOTE]
 
 
-@given(found=candidates(hostile=True), budget=budgets(), counter=counters(), half_life=half_lives())
-@settings(max_examples=200)
-def test_r4_block_never_passes_the_ceiling(
-    found: Candidates, budget: int, counter: Counter, half_life: float | None
-) -> None:
+@given(found=candidates(hostile=True), budget=budgets(), near=st.none() | st.integers(-4, 80), counter=counters())
+def test_r4_block_never_passes_the_ceiling(found: Candidates, budget: int, near: int | None, counter: Counter) -> None:
     _, count = counter
-    packed, _ = packed_with(found, budget, count, half_life)
+    if near is not None:
+        budget = max(1, count(pinned_text(found.blocks, note=False)) + near)
+    packed, _ = packed_with(found, budget, count)
     pinned = count("\n".join(pinned_lines(packed.text)))
     assert count(packed.text) == packed.tokens
     assert packed.tokens <= max(budget, pinned + ALLOWANCE)
@@ -89,7 +93,6 @@ def test_r5_pinned_blocks_are_never_cut(found: Candidates, budget: int, counter:
 
 
 @given(found=candidates(hostile=True), budget=budgets(), counter=counters(), half_life=half_lives())
-@settings(max_examples=200)
 def test_r14_receipt_agrees_with_the_block(
     found: Candidates, budget: int, counter: Counter, half_life: float | None
 ) -> None:
@@ -108,7 +111,6 @@ def test_r14_receipt_agrees_with_the_block(
 
 
 @given(found=candidates(hostile=True), budget=budgets(), counter=counters())
-@settings(max_examples=200)
 def test_r8_packing_stops_at_the_first_cut(found: Candidates, budget: int, counter: Counter) -> None:
     _, count = counter
     packed, ranked = packed_with(found, budget, count)
@@ -120,7 +122,6 @@ def test_r8_packing_stops_at_the_first_cut(found: Candidates, budget: int, count
 
 
 @given(found=candidates(hostile=True), budget=budgets(), counter=counters())
-@settings(max_examples=200)
 def test_r8_cut_is_between_grapheme_clusters_and_keeps_something(
     found: Candidates, budget: int, counter: Counter
 ) -> None:
@@ -129,7 +130,9 @@ def test_r8_cut_is_between_grapheme_clusters_and_keeps_something(
     for item, one in zip(_not_blocks(packed), ranked, strict=True):
         if item.status != "truncated":
             continue
-        lead = next(lead for lead in (f"{one.line.optional}{one.line.qualifier}", one.line.qualifier) if lead in item.text)
+        lead = next(
+            lead for lead in (f"{one.line.optional}{one.line.qualifier}", one.line.qualifier) if lead in item.text
+        )
         assert item.text.startswith(lead)
         assert item.text.endswith(MARKER)
         kept = item.text[len(lead) : -len(MARKER)]
@@ -137,11 +140,13 @@ def test_r8_cut_is_between_grapheme_clusters_and_keeps_something(
         assert one.line.body.startswith(kept)
         assert len(kept) < len(one.line.body)
         assert len(kept) in _boundaries(one.line.body)
-        assert count(kept) >= min(EXCERPT, count(one.line.body))
+        if count(kept) < min(EXCERPT, count(one.line.body)):  # only where the next cluster passes the ceiling
+            longer = min(end for end in _boundaries(one.line.body) if end > len(kept))
+            text = packed.text.replace(item.text, f"{lead}{one.line.body[:longer]}{MARKER}")
+            assert count(text) > max(budget, packed.pinned_tokens + 32)
 
 
 @given(found=candidates(), budget=budgets())
-@settings(max_examples=200)
 def test_r8_top_item_is_always_in_by_the_estimate(found: Candidates, budget: int) -> None:
     packed, ranked = packed_with(found, budget, estimate_tokens)
     allowed = [item for item, one in zip(_not_blocks(packed), ranked, strict=True) if not one.excluded]
@@ -151,7 +156,8 @@ def test_r8_top_item_is_always_in_by_the_estimate(found: Candidates, budget: int
 @given(text=texts(), budget=st.integers(1, 60), block=st.none() | texts(longest=200))
 def test_r8_top_item_is_always_in_where_every_character_is_a_token(text: str, budget: int, block: str | None) -> None:
     found = Candidates(
-        blocks=(MemoryBlock("b", block),) if block else (), facts=_matches([Fact("A", "is", text, id="f", recorded_at=NOW)])
+        blocks=(MemoryBlock("b", block),) if block else (),
+        facts=_matches([Fact("A", "is", text, id="f", recorded_at=NOW)]),
     )
     packed, _ = packed_with(found, budget, len)
     (item,) = _not_blocks(packed)
@@ -160,11 +166,11 @@ def test_r8_top_item_is_always_in_where_every_character_is_a_token(text: str, bu
     assert packed.tokens <= max(budget, len("\n".join(pinned_lines(packed.text))) + ALLOWANCE)
 
 
-@given(text=texts(hostile=True), room=st.integers(0, 200))
+@given(text=texts(hostile=True, longest=400), room=st.integers(0, 120))
 def test_r8_longest_cut_is_the_longest_that_fits(text: str, room: int) -> None:
     cut = longest_cut(text, lambda part: estimate_tokens(part) <= room)
     boundaries = [end for end in _boundaries(text) if end < len(text)]
-    fitting = [text[:end].rstrip() for end in boundaries if estimate_tokens(text[:end]) <= room]
+    fitting = [text[:end] for end in boundaries if estimate_tokens(text[:end]) <= room]
     assert cut == (fitting[-1] if fitting else "")
 
 
@@ -181,8 +187,8 @@ def test_r3_without_a_budget_the_item_limits_alone_apply(found: Candidates) -> N
 
 
 @given(
-    told=st.lists(facts(hostile=True), max_size=6),
-    said=st.lists(episodes(hostile=True), max_size=4),
+    told=st.lists(facts(texts(hostile=True)), max_size=6, unique_by=lambda fact: fact.id),
+    said=st.lists(episodes(texts(hostile=True)), max_size=4, unique_by=lambda episode: episode.id),
     block=st.none() | texts(hostile=True, longest=300),
     budget=budgets(),
     name=st.sampled_from(sorted(COUNTERS)),
@@ -198,7 +204,8 @@ async def test_r4_holds_through_a_memory(
             await memory.update_block("profile", block)
         query = " ".join([*(fact.object[:200] for fact in told), *(one.text[:200] for one in said)])
         injection = await memory.inject(
-            query, tuning=Tuning(memory_token_budget=budget, memory_decay_half_life_days=30, token_counter=COUNTERS[name])
+            query,
+            tuning=Tuning(memory_token_budget=budget, memory_decay_half_life_days=30, token_counter=COUNTERS[name]),
         )
     count = COUNTERS[name] or estimate_tokens
     assert injection.problems == ()

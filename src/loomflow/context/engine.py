@@ -28,6 +28,7 @@ from loomflow.models import EchoModel, EchoRequest, ModelName, parse_model_name
 
 from .serving import ModelPerLoop
 from .sessions import texts_of
+from .wire import sendable
 
 EXTRAS = {"anthropic": "anthropic", "google": "google", "google-cloud": "google"}
 KEYLESS = "no-key-needed"
@@ -52,7 +53,8 @@ class InjectingModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        return await super().request(messages, model_settings, self._with_block(model_request_parameters))
+        parameters = self._with_block(model_request_parameters)
+        return await super().request(sendable(messages), model_settings, parameters)
 
     @asynccontextmanager
     async def request_stream(
@@ -63,7 +65,7 @@ class InjectingModel(WrapperModel):
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
         parameters = self._with_block(model_request_parameters)
-        async with super().request_stream(messages, model_settings, parameters, run_context) as response:
+        async with super().request_stream(sendable(messages), model_settings, parameters, run_context) as response:
             yield response
 
     def _with_block(self, parameters: ModelRequestParameters) -> ModelRequestParameters:

@@ -122,13 +122,6 @@ def prompt_text(prompt: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def scrub_prompt(prompt: Any) -> Any:
-    """The prompt with lone surrogates, which no wire format can hold, replaced by U+FFFD."""
-    if isinstance(prompt, str):
-        return scrub(prompt)
-    return [scrub(part) if isinstance(part, str) else part for part in prompt]
-
-
 def repair(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
     """Make messages valid for every provider.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import regex
 
@@ -70,9 +71,7 @@ def pack_all(blocks: Sequence[MemoryBlock], ranked: Sequence[Ranked], count: Tok
         )
         for item in by_kind
     ]
-    return Packed(
-        text, count(text), (*_pinned_items(blocks, count), *items), count(pinned_text(blocks, note=bool(blocks)))
-    )
+    return Packed(text, count(text), (*_pinned_items(blocks, count), *items), count(pinned_text(blocks, note=False)))
 
 
 def pack_budget(blocks: Sequence[MemoryBlock], ranked: Sequence[Ranked], budget: int, count: TokenCounter) -> Packed:
@@ -93,11 +92,11 @@ class _Packing:
     def __init__(self, blocks: Sequence[MemoryBlock], budget: int, count: TokenCounter, *, has_items: bool) -> None:
         self._budget = budget
         self._count = count
-        bare = pinned_text(blocks, note=False)
+        self._bare = pinned_text(blocks, note=False)
+        self._pinned_tokens = count(self._bare)
         noted = pinned_text(blocks, note=True)
         wants_note = budget >= NOTE_FROM_BUDGET and bool(blocks or has_items) and count(noted) <= budget
-        self._pinned = noted if wants_note else bare
-        self._pinned_tokens = count(self._pinned)
+        self._pinned = noted if wants_note else self._bare
         self._header = MERGED_HEADER
         self._lines: list[str] = []
         self._items = list(_pinned_items(blocks, count))
@@ -114,6 +113,9 @@ class _Packing:
         elif (cut := self._cut(item, self._budget)) is not None:
             self._add(item, cut, "truncated", "cut to what was left of the budget")
             self._stopped = "packing stopped at the item cut above it"
+        elif not self._lines and self._pinned != self._bare:
+            self._pinned = self._bare  # the top item needs the room of the note
+            self.place(item)
         elif not self._lines:
             self._place_excerpt(item)
         else:
@@ -132,13 +134,13 @@ class _Packing:
         ceiling = max(self._budget, self._pinned_tokens + EXCERPT_ALLOWANCE)
         self._stopped = "packing stopped: the top item left no room"
         short = replace(item.line, optional="")
-        for header in (MERGED_HEADER, ""):
-            self._header = header
-            for line in (item.line, short):
+        layouts = list(product((MERGED_HEADER, ""), (item.line, short)))
+        for least, attempts in ((EXCERPT_TOKENS, layouts), (1, layouts[::-1])):
+            for self._header, line in attempts:
                 if self._fits(line.text, ceiling):
                     self._add_over(item, line.text, "injected")
                     return
-                cut = self._cut(replace(item, line=line), ceiling)
+                cut = self._cut(replace(item, line=line), ceiling, least)
                 if cut is not None:
                     self._add_over(item, cut, "truncated")
                     return
@@ -150,12 +152,12 @@ class _Packing:
         if self._count(self._text(self._lines)) > self._budget:
             self._over.append("the minimal excerpt of the top item")
 
-    def _cut(self, item: Ranked, ceiling: int) -> str | None:
-        """The item cut to `ceiling`, or None if too little of its text would be left."""
+    def _cut(self, item: Ranked, ceiling: int, least: int = EXCERPT_TOKENS) -> str | None:
+        """The item cut to `ceiling`, or None if less than `least` tokens of its text would be left."""
         line = item.line
         lead = f"{line.optional}{line.qualifier}"
         kept = longest_cut(line.body, lambda body: self._fits(f"{lead}{body}{MARKER}", ceiling))
-        if not kept or self._count(kept) < min(EXCERPT_TOKENS, self._count(line.body)):
+        if not kept or self._count(kept) < min(least, self._count(line.body)):
             return None
         return f"{lead}{kept}{MARKER}"
 
@@ -172,7 +174,7 @@ class _Packing:
 
 
 def longest_cut(text: str, fits: Callable[[str], bool]) -> str:
-    """The longest proper beginning of `text` that fits, cut between grapheme clusters (UAX 29), not before a space.
+    """The longest proper beginning of `text` that fits, cut between grapheme clusters (UAX 29).
 
     Found by doubling and bisection, so a long text is never measured whole; `fits` should hold for every shorter
     beginning too, and where it does not, the result is still one that fits.
@@ -187,7 +189,7 @@ def longest_cut(text: str, fits: Callable[[str], bool]) -> str:
     end = low
     while end > 0:
         end = _grapheme_start(text, end)
-        cut = text[:end].rstrip()
+        cut = text[:end]
         if not cut or fits(cut):
             return cut
         end -= 1

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TypeVar
 
 from loomflow.items import EpisodeMatch, FactMatch, Kind
-from loomflow.words import normal_form
+from loomflow.words import saying
 
 from .recall import Candidates, relevance
 from .render import Line, episode_line, fact_line
@@ -74,8 +74,15 @@ def rank(
         half_life_days: None for no decay.
         max_facts, max_episodes: how many of each may be packed.
     """
-    facts = _limited(candidates.facts, _fact_reasons(candidates.facts), max_facts, "facts")
-    episodes = _limited(candidates.episodes, _episode_reasons(candidates.episodes), max_episodes, "episodes")
+    facts = _limited(
+        candidates.facts, _repetitions((match.fact.text for match in candidates.facts), "fact"), max_facts, "facts"
+    )
+    episodes = _limited(
+        candidates.episodes,
+        _repetitions((match.episode.text for match in candidates.episodes), "episode"),
+        max_episodes,
+        "episodes",
+    )
     ranked = [
         *(_ranked_fact(match, place, why, now, half_life_days) for match, place, why in facts),
         *(_ranked_episode(match, place, why, now, half_life_days) for match, place, why in episodes),
@@ -109,25 +116,10 @@ def _ranked_episode(match: EpisodeMatch, place: int, why: str, now: datetime, ha
     )  # fmt: skip
 
 
-def _fact_reasons(matches: Sequence[FactMatch]) -> Iterator[str]:
+def _repetitions(texts: Iterable[str], kind: Kind) -> Iterator[str]:
+    """For each text, best first, why it is left out as a repetition; empty if it says something new."""
     seen: set[str] = set()
-    for match in matches:
-        yield _repetition(match.fact.text.replace("_", " "), seen, "fact")
-
-
-def _episode_reasons(matches: Sequence[EpisodeMatch]) -> Iterator[str]:
-    seen: set[str] = set()
-    for match in matches:
-        yield _repetition(match.episode.text, seen, "episode")
-
-
-def _repetition(text: str, seen: set[str], kind: Kind) -> str:
-    """Why the text is left out as a repetition, if it is; else it is noted as seen.
-
-    Only words that carry no meaning of their own are ignored: a text that says the opposite is never a repetition.
-    """
-    saying = " ".join(word for word in normal_form(text).split() if word not in FILLERS)
-    if saying in seen:
-        return f"says the same as a better ranked {kind}"
-    seen.add(saying)
-    return ""
+    for text in texts:
+        said = saying(text)
+        yield f"says the same as a better ranked {kind}" if said in seen else ""
+        seen.add(said)

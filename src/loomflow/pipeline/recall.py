@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from loomflow.items import Episode, EpisodeMatch, Fact, FactMatch, MemoryBlock
 from loomflow.ports import NOT_EMBEDDED, Embedded, Embedder, Found, Search, Store
-from loomflow.words import query_words
+from loomflow.words import query_words, saying
 
 logger = logging.getLogger("loomflow")
 
@@ -22,13 +22,20 @@ RRF_K = 60
 """The constant of reciprocal rank fusion: Cormack, Clarke and Buettcher, SIGIR 2009."""
 
 DEPTH = 32
-"""How far each of the two searches is read."""
+"""How far each of the two searches is read at first."""
+
+DEEPER = 8
+MAX_DEPTH = DEPTH * DEEPER * DEEPER
+"""How far they are read, in steps of `DEEPER`, while repetitions take the places of what says something new."""
 
 MAX_QUERY_CHARS = 20_000
 """Of a longer question, the beginning and the end are searched for."""
 
+FAILED = object()
+"""Stands for the result of a read that failed."""
+
 Item = TypeVar("Item", Episode, Fact)
-Result = TypeVar("Result")
+Match = TypeVar("Match", FactMatch, EpisodeMatch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +83,17 @@ def search_for(question: Question, query: Embedded, depth: int = DEPTH) -> Searc
     return search
 
 
-def fuse_episodes(found: Found[Episode], limit: int) -> tuple[EpisodeMatch, ...]:
-    """Fuse the two rankings of a search for episodes."""
-    return tuple(EpisodeMatch(*match) for match in _fuse(found, limit))
+def fuse_episodes(found: Found[Episode]) -> Iterator[EpisodeMatch]:
+    """Fuse the two rankings of a search for episodes, best first."""
+    return (EpisodeMatch(*match) for match in _fuse(found))
 
 
-def fuse_facts(found: Found[Fact], limit: int) -> tuple[FactMatch, ...]:
-    """Fuse the two rankings of a search for facts."""
-    return tuple(FactMatch(*match) for match in _fuse(found, limit))
+def fuse_facts(found: Found[Fact]) -> Iterator[FactMatch]:
+    """Fuse the two rankings of a search for facts, best first."""
+    return (FactMatch(*match) for match in _fuse(found))
 
 
-def _fuse(found: Found[Item], limit: int) -> list[tuple[Item, float, int | None, int | None, float | None]]:
+def _fuse(found: Found[Item]) -> Iterator[tuple[Item, float, int | None, int | None, float | None]]:
     lexical = {number: rank for rank, number in enumerate(found.lexical)}
     vector = {number: rank for rank, (number, _) in enumerate(found.vector)}
     cosines = dict(found.vector)
@@ -94,8 +101,23 @@ def _fuse(found: Found[Item], limit: int) -> list[tuple[Item, float, int | None,
         number: sum(relevance(ranks[number]) for ranks in (lexical, vector) if number in ranks)
         for number in lexical | vector
     }
-    order = sorted(scores, key=lambda number: (-scores[number], lexical.get(number, len(scores)), -number))[:limit]
-    return [(found.items[n], scores[n], lexical.get(n), vector.get(n), cosines.get(n)) for n in order]
+    for number in sorted(scores, key=lambda number: (-scores[number], lexical.get(number, len(scores)), -number)):
+        yield found.items[number], scores[number], lexical.get(number), vector.get(number), cosines.get(number)
+
+
+def distinct(matches: Iterable[Match], limit: int, text: Callable[[Match], str]) -> tuple[tuple[Match, ...], bool]:
+    """The matches up to the `limit`-th that says something new, and whether there were so many.
+
+    Repetitions on the way are kept, so that the receipt can name them.
+    """
+    kept: list[Match] = []
+    said: set[str] = set()
+    for match in matches:
+        said.add(saying(text(match)))
+        if len(said) > limit:
+            break
+        kept.append(match)
+    return tuple(kept), len(said) >= limit
 
 
 async def embed_query(embedder: Embedder | None, text: str, timeout: float) -> tuple[Embedded, tuple[str, ...]]:
@@ -129,39 +151,69 @@ async def recall(
     Raises:
         TypeError: the store returned something else than its port promises, which is a bug.
     """
-    blocks, problems = await _guarded(store.blocks(question.user_id), "working blocks", timeout, [])
-    _expect(blocks, MemoryBlock, "blocks")
+    read, problems = await _guarded(store.blocks(question.user_id), "working blocks", timeout)
+    blocks = () if read is FAILED else _expect_blocks(read)
     if not question.text.strip():
-        return Candidates(tuple(blocks), problems=problems)
+        return Candidates(blocks, problems=problems)
     query, failures = await embed_query(embedder, question.text, timeout)
     problems += failures
-    search = search_for(question, query)
-    nothing: tuple[Found[Episode], Found[Fact]] = (Found({}), Found({}))
-    (episodes, facts), failures = await _guarded(
-        store.search(question.user_id, search), "facts and episodes", timeout, nothing
-    )
-    best_facts, best_episodes = fuse_facts(facts, max_facts), fuse_episodes(episodes, max_episodes)
-    _expect([match.fact for match in best_facts], Fact, "search")
-    _expect([match.episode for match in best_episodes], Episode, "search")
-    return Candidates(tuple(blocks), best_facts, best_episodes, problems + failures)
+    facts: tuple[FactMatch, ...] = ()
+    episodes: tuple[EpisodeMatch, ...] = ()
+    depth = DEPTH
+    while depth <= MAX_DEPTH:
+        search = search_for(question, query, depth)
+        found, failures = await _guarded(store.search(question.user_id, search), "facts and episodes", timeout)
+        if found is FAILED:
+            return Candidates(blocks, problems=problems + failures)
+        found_episodes, found_facts = _checked(found)
+        facts, enough_facts = distinct(fuse_facts(found_facts), max_facts, lambda match: match.fact.text)
+        episodes, enough = distinct(fuse_episodes(found_episodes), max_episodes, lambda match: match.episode.text)
+        if (enough_facts or _is_all(found_facts, depth)) and (enough or _is_all(found_episodes, depth)):
+            break
+        depth *= DEEPER  # repetitions fill the list: what is behind them is wanted too
+    return Candidates(blocks, facts, episodes, problems)
 
 
-async def _guarded(
-    reading: Awaitable[Result], what: str, timeout: float, otherwise: Result
-) -> tuple[Result, tuple[str, ...]]:
+def _is_all(found: Found[Any], depth: int) -> bool:
+    return len(found.lexical) < depth and len(found.vector) < depth
+
+
+def _checked(found: object) -> tuple[Found[Episode], Found[Fact]]:
+    """What `Store.search` returned, if it is what its port promises.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not isinstance(found, tuple) or [type(one) for one in cast("tuple[object, ...]", found)] != [Found, Found]:
+        raise TypeError(f"Store.search must return two Found, of episodes and of facts, got {found!r:.80}")
+    episodes, facts = cast("tuple[Found[Any], Found[Any]]", found)
+    return _only(episodes, Episode), _only(facts, Fact)
+
+
+async def _guarded(reading: Awaitable[object], what: str, timeout: float) -> tuple[object, tuple[str, ...]]:
+    """What a read of the store gave, or FAILED and the problem."""
     try:
         async with asyncio.timeout(timeout):
             return await reading, ()
     except Exception as error:
         problem = f"{what} could not be read: {_named(error)}"
         logger.warning(problem, exc_info=True)
-        return otherwise, (problem,)
+        return FAILED, (problem,)
 
 
-def _expect(items: Collection[object], kind: type, method: str) -> None:
-    for item in items:
-        if not isinstance(item, kind):
-            raise TypeError(f"Store.{method} must return {kind.__name__} items, got {type(item).__name__}")
+def _only(found: Found[Any], kind: type[Item]) -> Found[Item]:
+    for number in (*found.lexical[:1], *(number for number, _ in found.vector[:1])):
+        if not isinstance(found.items[number], kind):
+            raise TypeError(f"Store.search must return {kind.__name__} items, got {found.items[number]!r:.80}")
+    return found
+
+
+def _expect_blocks(blocks: object) -> tuple[MemoryBlock, ...]:
+    if not isinstance(blocks, list) or not all(
+        isinstance(block, MemoryBlock) for block in cast("list[object]", blocks)
+    ):
+        raise TypeError(f"Store.blocks must return MemoryBlock items in a list, got {blocks!r:.80}")
+    return tuple(cast("list[MemoryBlock]", blocks))
 
 
 def _named(error: Exception) -> str:

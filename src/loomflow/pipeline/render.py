@@ -33,10 +33,16 @@ _BREAKS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
+_TAGS = (
+    "s|bos|eos|pad|unk|mask|system|user|assistant|tool|human|think|thinking|start_of_turn|end_of_turn|start_header_id|"
+    "end_header_id|tool_call|tool_calls|tool_response|tool_result|tool_results|function_call|function_calls"
+)
+_BRACKETS = "INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT"
 _CHAT_MARKUP = re.compile(
-    r"<(?=\||\s*/?\s*(?:s|start_of_turn|end_of_turn|system|user|assistant|tool)\b|<)|\[(?=\s*/?\s*INST\b)",
+    rf"<(?=\s*/?\s*(?:[|｜<]|(?:{_TAGS})\b))|\[(?=\s*/?\s*(?:{_BRACKETS})\b)",
     re.IGNORECASE,
 )
+"""The opening brackets of the special tokens of common chat templates, which some tokenizers read inside text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,7 @@ def episode_line(episode: Episode) -> Line:
             (episode.user_name or "User", episode.input),
             (episode.agent_name or "Agent", episode.output),
         )
-        if text.strip()
+        if inline(text)
     ]
     date = f"[{_day(episode.occurred_at)}] " if episode.occurred_at else ""
     return Line(f" {TURN_MARK} ".join(said), optional=date)
@@ -102,7 +108,7 @@ def pinned_text(blocks: Sequence[MemoryBlock], *, note: bool) -> str:
     """The part that is never cut: the note on what this is, then every working block in full."""
     lines = [NOTE] if note else []
     for block in blocks:
-        lines.append(f"Block {inline(block.name)}:")
+        lines.append(f"Block {inline(block.name) or 'unnamed'}:")
         lines += [f"{QUOTE}{harmless(line)}" for line in _lines(block.content)]
     return "\n".join(lines)
 

@@ -55,9 +55,8 @@ class BaseStore(ABC):
             new = plan(old)
             if new is None or (old is not None and new.content == old.content):
                 return new if new is None else old
-            return replace(
-                new, name=name, user_id=user, version=(old.version if old else 0) + 1, updated_at=self.clock()
-            )
+            version = max(old.version if old else 0, new.version - 1) + 1  # an imported block keeps its count
+            return replace(new, name=name, user_id=user, version=version, updated_at=new.updated_at or self.clock())
 
         return await self._change_block(user, name, numbered)
 

@@ -11,6 +11,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -96,8 +97,12 @@ class SQLiteStore(BaseStore):
             new = plan(old)
             if new is None:
                 db.execute(SQL["delete_block"], key)
+                db.execute(SQL["raise_block_floor"], key | {"version": old.version if old else 0})
                 _drop_if_empty(db, user_no)
             elif new is not old:
+                if old is None:
+                    (floor,) = db.execute(SQL["block_floor"], key).fetchone()
+                    new = replace(new, version=max(new.version, floor + 1))
                 values = {"content": new.content, "version": new.version, "updated_at": to_micros(new.updated_at)}
                 db.execute(SQL["put_block"], key | values)
             return new
@@ -317,7 +322,7 @@ class SQLiteStore(BaseStore):
             episodes = db.execute(SQL["delete_episodes"], values).rowcount
             db.execute(SQL["delete_open_runs"], values)
             blocks = db.execute(SQL["delete_blocks"], values).rowcount if everything else 0
-            _drop_if_empty(db, user_no)
+            _drop_if_empty(db, user_no, everything=everything)
             return Forgotten(blocks=blocks, facts=facts, episodes=episodes)
 
         return await self._connections.write(work)
@@ -384,8 +389,8 @@ def _user_no(db: Connection, user: str | None) -> int:
     return number
 
 
-def _drop_if_empty(db: Connection, user_no: int) -> None:
-    if db.execute(SQL["is_empty"], {"user_no": user_no}).fetchone()[0]:
+def _drop_if_empty(db: Connection, user_no: int, *, everything: bool = False) -> None:
+    if db.execute(SQL["is_empty"], {"user_no": user_no, "everything": everything}).fetchone()[0]:
         db.execute(SQL["drop_user"], {"user_no": user_no})
 
 

@@ -3,6 +3,7 @@ CREATE TABLE users (
     no           INTEGER PRIMARY KEY AUTOINCREMENT,
     user_id      TEXT    NOT NULL UNIQUE,
     next_turn    INTEGER NOT NULL DEFAULT 0,
+    block_floor  INTEGER NOT NULL DEFAULT 0,     -- highest version of a deleted block: no version is given twice
     vector_epoch INTEGER NOT NULL DEFAULT 0      -- grows whenever vectors change in another way than by being appended
 );
 

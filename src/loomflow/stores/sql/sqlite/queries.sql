@@ -5,7 +5,14 @@ INSERT INTO users (user_id) VALUES (:user_id);
 -- name: drop_user
 DELETE FROM users WHERE no = :user_no;
 -- name: list_users
-SELECT user_id FROM users ORDER BY user_id;
+SELECT user_id FROM users u
+WHERE EXISTS (SELECT 1 FROM blocks WHERE user_no = u.no) OR EXISTS (SELECT 1 FROM facts WHERE user_no = u.no)
+   OR EXISTS (SELECT 1 FROM episodes WHERE user_no = u.no) OR EXISTS (SELECT 1 FROM open_runs WHERE user_no = u.no)
+ORDER BY user_id;
+-- name: block_floor
+SELECT block_floor FROM users WHERE no = :user_no;
+-- name: raise_block_floor
+UPDATE users SET block_floor = max(block_floor, :version) WHERE no = :user_no;
 -- name: next_turn
 UPDATE users SET next_turn = next_turn + 1 WHERE no = :user_no RETURNING next_turn;
 -- name: touch_vectors
@@ -199,4 +206,5 @@ SELECT count(*) FROM (SELECT 1 FROM facts WHERE user_no = :user_no LIMIT :limit)
 SELECT NOT EXISTS (SELECT 1 FROM blocks WHERE user_no = :user_no)
    AND NOT EXISTS (SELECT 1 FROM facts WHERE user_no = :user_no)
    AND NOT EXISTS (SELECT 1 FROM episodes WHERE user_no = :user_no)
-   AND NOT EXISTS (SELECT 1 FROM open_runs WHERE user_no = :user_no);
+   AND NOT EXISTS (SELECT 1 FROM open_runs WHERE user_no = :user_no)
+   AND (:everything OR (SELECT block_floor = 0 FROM users WHERE no = :user_no));

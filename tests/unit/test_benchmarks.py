@@ -1,0 +1,62 @@
+"""The latency benchmark: it runs, prints every metric, and its corpus is the same each time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+METRICS = [
+    "recall_scored, 12 episodes",
+    "recall_facts, 5 facts",
+    "remember, one durable episode",
+    "inject, budget 1,500 tokens",
+    "inject, no budget",
+    "inject, every time another user",
+    "cold first inject",
+    "loading the embedder",
+    "all of it as one process",
+    "`import loomflow`",
+    "CPU ms an episode",
+    "CPU p99",
+    "wall median",
+    "CPU alone",
+    "peak MB",
+]
+
+
+@pytest.mark.slow
+def test_quick_latency_benchmark_prints_every_metric_and_writes_only_where_told(tmp_path: Path) -> None:
+    script = ROOT / "benchmarks" / "latency.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--quick", "--output", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert [metric for metric in METRICS if metric not in done.stdout] == []
+    assert (tmp_path / "latency.md").read_text(encoding="utf-8") == done.stdout.rstrip("\n") + "\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"latency.md", "latency.json"}
+
+
+def test_corpus_is_the_same_in_every_process_and_questions_use_its_words() -> None:
+    program = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import corpus
+turns = list(corpus.turns(200, 10))
+assert {turn.user for turn in turns} == {f"user-{number}" for number in range(10)}
+words = {}
+for turn in turns:
+    words.setdefault(turn.user, set()).update(f"{turn.input} {turn.output}".replace(".", "").replace("?", "").split())
+asked = corpus.questions(50, 200, 10)
+assert all(set(question.rstrip("?").split()) <= words[user] for user, question in asked)
+assert all(5 <= len(question.split()) <= 9 for _, question in asked)
+print(turns, list(corpus.statements(200, 10)), asked)
+"""
+    folder = str(ROOT / "benchmarks")
+    command = [sys.executable, "-c", program, folder]
+    first, second = (subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2))
+    assert first == second
+    assert len(first) > 10_000

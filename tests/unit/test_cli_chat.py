@@ -1,0 +1,210 @@
+"""The chat command: streaming, its commands, Ctrl-C, and models that fail."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+from typer.testing import Result
+
+from loomflow import SessionMessage
+from tests.command_line import in_memory, run
+from tests.openai_server import CHAT_PATH, Drop, Failure, Hang, OpenAIServer
+
+PATIENCE = 30.0
+CHAT = (sys.executable, "-m", "loomflow", "chat")
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where a chat finds its memory; no key is set."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "LOOMFLOW_MEMORY"):
+        monkeypatch.delenv(name, raising=False)
+    return f"sqlite:{tmp_path / 'bot.db'}"
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as listening:
+        yield listening
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Children take SIGINT as from a terminal, even where the tests themselves run with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def chat(*args: str, said: str, status: int = 0) -> Result:
+    return run("chat", *args, input=said, status=status)
+
+
+def said_in(url: str, session: str, user: str | None = None) -> list[SessionMessage]:
+    return in_memory(url, lambda memory: memory.session_messages(session, user_id=user))
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def start(url: str, *args: str) -> subprocess.Popen[str]:
+    command = [*CHAT, "--memory", url, "--session", "s-1", *args]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", bufsize=1
+    )
+
+
+def ended(child: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Status and the rest of stdout and stderr, once the child has ended. Its stdin is closed."""
+    if child.stdin is not None:
+        child.stdin.close()
+    rest = stream_of(child.stdout).read(), stream_of(child.stderr).read()
+    for pipe in (child.stdout, child.stderr):
+        stream_of(pipe).close()
+    return child.wait(PATIENCE), *rest
+
+
+def stream_of(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None
+    return pipe
+
+
+def test_without_a_key_it_echoes_and_remembers(url: str) -> None:
+    talked = chat("--memory", url, "--user", "bo", "--session", "s-1", said="I like tea.\n\n  \nAnd you?\n")
+    assert talked.stdout == "Echo: I like tea.\nEcho: And you?\n"
+    assert "EchoModel" in talked.stderr
+    assert "OPENAI_API_KEY is not set" in talked.stderr
+    assert [message.content for message in said_in(url, "s-1", "bo")] == [
+        "I like tea.", "Echo: I like tea.", "And you?", "Echo: And you?",
+    ]  # fmt: skip
+    again = chat("--memory", url, "--user", "bo", "--session", "s-2", said="What do I like, tea?\n/why\n")
+    assert "User: I like tea. ⏎ Agent: Echo: I like tea." in again.stdout
+
+
+def test_commands(url: str) -> None:
+    talked = chat("--memory", url, said="/why\n/help\n/nonsense\n/blocks\n/etc/hosts is a file\n/quit\nnot read\n")
+    assert "nothing has been asked yet" in talked.stderr
+    assert "unknown command /nonsense" in talked.stderr
+    assert "no working blocks" in talked.stderr
+    assert all(command in talked.stdout for command in ("/why", "/blocks", "/help", "/quit"))
+    assert "Echo: /etc/hosts is a file" in talked.stdout
+    assert "not read" not in talked.stdout
+
+
+def test_a_real_model_streams_and_gets_the_block(
+    url: str, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-for-the-test")
+    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+    run("memory", "set-block", "profile", "Likes [b]tea[/b].", "--memory", url)
+    server.reply("Then tea \x1b[31mit is[/red].")
+    talked = chat("--memory", url, "--instructions", "Be kind.", "--budget", "50", said="What to drink?\n/blocks\n")
+    assert "Then tea ␛[31mit is[/red].\n" in talked.stdout
+    assert "Likes [b]tea[/b]." in talked.stdout
+    assert "model: gpt-4.1-mini" in talked.stderr
+    (request,) = server.requests
+    assert (request.path, request.stream, request.body["model"]) == (CHAT_PATH, True, "gpt-4.1-mini")
+    assert "Be kind." in "\n".join(request.system)
+    assert "> Likes [b]tea[/b]." in "\n".join(request.system)
+
+
+def test_a_failing_model_is_one_line_and_the_chat_goes_on(
+    url: str, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "very-secret-key")
+    server.reply(
+        Failure(401, "Incorrect API key provided: very-secret-key.\nSee the page."), Drop(1, "half an answer"), "fine"
+    )
+    args = ("--memory", url, "--session", "s-1", "--model", "local", "--base-url", server.base_url)
+    talked = chat(*args, said="one\ntwo\nthree\n", status=1)
+    assert talked.stdout.endswith("fine\n")
+    errors = [line for line in talked.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 2
+    assert errors[0] == (
+        "error: the model local answered with status 401: Incorrect API key provided: ***. See the page."
+    )
+    assert "very-secret-key" not in talked.output
+    assert [message.content for message in said_in(url, "s-1")][-2:] == ["three", "fine"]
+
+
+def test_a_model_that_cannot_be_used_is_one_line(url: str) -> None:
+    assert chat("--memory", url, "--model", "no-such-model", said="x\n", status=1).stderr.startswith("error: unknown")
+    missing_key = chat("--memory", url, "--model", "gpt-4.1-mini", said="x\n", status=1).stderr.splitlines()[-1]
+    assert missing_key.startswith("error: model 'gpt-4.1-mini'")
+    assert "OPENAI_API_KEY" in missing_key
+    nameless = chat("--memory", url, "--base-url", "http://127.0.0.1:9/v1", said="x\n", status=2)
+    assert nameless.stderr.startswith("error: --base-url needs --model")
+
+
+def test_ctrl_c_interrupts_the_answer_and_the_session_stays_usable(
+    url: str, server: OpenAIServer, interruptible: None
+) -> None:
+    server.reply(Hang(60), "Hello again.")
+    child = start(url, "--model", "local", "--base-url", server.base_url)
+    stdin, stdout = stream_of(child.stdin), stream_of(child.stdout)
+    stdin.write("first\n")
+    wait_for(lambda: server.requests)
+    child.send_signal(signal.SIGINT)
+    stdin.write("second\n")
+    assert stdout.readline() == "\n"
+    assert stdout.readline() == "Hello again.\n"
+    status, _, told = ended(child)
+    assert status == 0, told
+    assert "[interrupted]" in told
+    assert "Traceback" not in told
+    assert [text for role, text in server.requests[1].messages if role == "user"] == ["first", "second"]
+    assert [message.content for message in said_in(url, "s-1")] == ["first", "second", "Hello again."]
+
+
+def test_ctrl_c_while_waiting_for_a_line_leaves(url: str, interruptible: None) -> None:
+    child = start(url)
+    told = stream_of(child.stderr)
+    told.readline()
+    assert told.readline().startswith("memory: ")
+    child.send_signal(signal.SIGINT)
+    wait_for(lambda: child.poll() is not None)
+    status, _, rest = ended(child)
+    assert (status, rest) == (130, "")
+
+
+def test_at_a_terminal_it_prompts_and_ctrl_d_leaves(url: str) -> None:
+    screen = ""
+    terminal, other_end = pty.openpty()
+    as_a_user_has_it = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYDANTIC"))
+    }
+    child = subprocess.Popen(
+        [*CHAT, "--memory", url], stdin=other_end, stdout=other_end, stderr=other_end, env=as_a_user_has_it
+    )
+    os.close(other_end)
+
+    def is_shown(text: str) -> bool:
+        nonlocal screen
+        if select.select([terminal], [], [], 0.05)[0]:
+            screen += os.read(terminal, 4096).decode("utf-8", "replace")
+        return text in screen
+
+    wait_for(lambda: is_shown("you> "))
+    os.write(terminal, b"hello\n")
+    wait_for(lambda: is_shown("Echo: hello"))
+    wait_for(lambda: screen.count("you> ") == 2 or is_shown("never"))
+    os.write(terminal, b"\x04")
+    assert child.wait(PATIENCE) == 0
+    os.close(terminal)
+    assert "/help lists the commands" in screen
+    assert "pydantic" not in screen
