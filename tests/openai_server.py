@@ -8,10 +8,8 @@ body or as server-sent events:
         ...  # a client with base_url=server.base_url
         assert server.requests[-1].messages[0] == ("user", "What is tea?")
 
-Every answer closes its connection, so that a client's pool keeps nothing from one event loop to the next; with
-`keep_alive=True` connections stay open, as those of hosted providers do.
-
-Like a hosted provider it refuses, with status 400, what is not a conversation: see `RecordedRequest.faults`.
+Every answer closes its connection; with `keep_alive=True` connections stay open, as those of hosted providers do.
+Like them it refuses, with status 400, what is not a conversation: see `RecordedRequest.faults`.
 """
 
 from __future__ import annotations
@@ -102,11 +100,7 @@ class OpenAIServer:
             self._listener.replies.extend(replies)
 
     def wait_for_requests(self, count: int, timeout: float = 20.0) -> None:
-        """Block until `count` requests have come in.
-
-        Raises:
-            TimeoutError: They have not, after `timeout` seconds.
-        """
+        """Block until `count` requests have come in; after `timeout` seconds, a TimeoutError."""
         with self._listener.lock:
             if not self._listener.lock.wait_for(lambda: len(self.requests) >= count, timeout):
                 raise TimeoutError(f"{len(self.requests)} of {count} requests came in")

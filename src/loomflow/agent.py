@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import logging
 import os
+import re
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -16,10 +17,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from .checks import check_id, check_metadata, check_text, check_user_id, scrub
-from .context.locks import Hold, SessionLocks
 from .embedding import embed_all
 from .errors import ConfigError, StoreError
 from .items import Episode, new_id
+from .locations import without_password
+from .locks import Hold, blocking
 from .memory import Memory
 from .models import EchoModel, parse_model_name
 from .ports import NewEpisode, OpenRun
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from .context.sessions import History
 
 logger = logging.getLogger("loomflow")
+
+_HTTP = re.compile(r"https?://[^\s/]")
 
 Result = TypeVar("Result")
 
@@ -98,6 +102,10 @@ class Agent:
             model = EchoModel() if model == "echo" else model
         if isinstance(model, str):
             parse_model_name(model, base_url)
+        if base_url is not None and not _HTTP.match(base_url):
+            raise ConfigError.of("base_url", "an http:// or https:// URL", without_password(base_url))
+        if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip()):
+            raise ConfigError("api_key must be non-blank printable ASCII; it is not shown here")
         self.instructions = scrub(instructions)
         self.tuning = tuning or Tuning()
         self.name = None if name is None else check_text("name", name, blank=False)
@@ -105,7 +113,6 @@ class Agent:
         self.memory: Memory = Memory.open(memory) if self._owns_memory else memory
         self._model_spec = (model, base_url, api_key)
         self._tools = (tools, toolsets, output_type)
-        self._locks = SessionLocks()
 
     async def run(
         self,
@@ -173,7 +180,7 @@ class Agent:
     ) -> Injection:
         """The injection that a run with this prompt would get, with its receipt. No model is called or needed."""
         text = self._prompt_text(prompt)
-        history = await self.history(check_user_id(user_id), session_id, text) if session_id else None
+        history = await self.history(check_user_id(user_id), session_id, None) if session_id else None
         return await self.memory.inject(
             text, user_id=user_id, session_id=session_id, tuning=self.tuning, at=at,
             in_history=history.episode_ids if history else None,
@@ -202,9 +209,10 @@ class Agent:
         session = new_id() if session_id is None else check_id("session_id", session_id)
         plain = check_metadata("metadata", metadata or {})
         text = self._prompt_text(prompt)
-        model = await self._models.get()
-        async with self._locks.hold((user, session)) as hold:
-            run = _Run(self, hold, text, user, session, new_id(), plain)
+        is_text = isinstance(prompt, str)
+        async with self.memory.session_locks.hold((user, session)) as hold:
+            model = await self._models.get()
+            run = _Run(self, hold, text, is_text, user, session, new_id(), plain)
             await run.begin()
             try:
                 await run.recall()
@@ -217,8 +225,8 @@ class Agent:
             if not run.is_finished:
                 await asyncio.shield(run.interrupt("the stream was left before its end"))
 
-    async def history(self, user: str | None, session: str, text: str) -> History:
-        """The chat history that a run with this prompt would be sent."""
+    async def history(self, user: str | None, session: str, text: str | None) -> History:
+        """The chat history that a run would be sent; `text` is its prompt, None if that is more than text."""
         turns = await self.memory.store.turns(user, session)
         return cast("History", _sessions().rehydrate(turns, text))
 
@@ -249,6 +257,7 @@ class _Run:
     agent: Agent
     hold: Hold
     text: str
+    is_text: bool
     user_id: str | None
     session_id: str
     run_id: str
@@ -267,8 +276,9 @@ class _Run:
         history: History | None = None
         try:
             async with asyncio.timeout(self.agent.tuning.recall_timeout_seconds):
-                history = await self.agent.history(self.user_id, self.session_id, self.text)
-                await store.begin_run(self.user_id, OpenRun(self.run_id, self.session_id, self.text, store.clock()))
+                history = await self.agent.history(self.user_id, self.session_id, self.text if self.is_text else None)
+                opened = OpenRun(self.run_id, self.session_id, self.text, store.clock(), is_text=self.is_text)
+                await store.begin_run(self.user_id, opened)
         except (StoreError, TimeoutError) as error:
             self.problems.append(f"the session could not be read: {error!r}")
             logger.warning("%s; the run goes on without", self.problems[-1])
@@ -400,12 +410,13 @@ def _sessions() -> Any:
 def _block_on(start: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
     """Run a coroutine to its end, in this thread if no event loop runs in it, else in another."""
     try:
-        asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(start())
     outcome: list[Result] = []
     failure: list[BaseException] = []
-    context = copy_context()
+    with blocking(loop):
+        context = copy_context()
 
     def work() -> None:
         try:

@@ -5,12 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import Any
 
+from .errors import EmbedderError
 from .ports import NOT_EMBEDDED, Embedded, Embedder
 
 logger = logging.getLogger("loomflow")
 
 TIMEOUT_SECONDS = 30.0
+
+
+def check_vectors(embedder: Embedder, vectors: Any, count: int) -> None:
+    """See that an embedder returned `count` rows of numbers.
+
+    Raises:
+        EmbedderError: it did not; says what it returned.
+    """
+    try:
+        is_table = len(vectors) == count and all(len([float(number) for number in row[:1]]) == 1 for row in vectors)
+    except (TypeError, ValueError, IndexError, KeyError):
+        is_table = False
+    if not is_table:
+        shape = getattr(vectors, "shape", None) or type(vectors).__name__
+        raise EmbedderError(
+            f"embedder {embedder.name} must return {count} rows of numbers for {count} texts, got {shape}"
+        )
 
 
 async def embed_all(
@@ -31,8 +50,7 @@ async def embed_all(
     try:
         async with asyncio.timeout(timeout):
             vectors = await embedder.embed(texts)
-        if len(vectors) != len(texts):
-            raise ValueError(f"{len(vectors)} vectors for {len(texts)} texts")
+        check_vectors(embedder, vectors, len(texts))
     except Exception as error:
         if len(texts) == 1 or isinstance(error, TimeoutError):
             logger.warning("embedder %s failed; the text is stored and found by keyword: %r", embedder.name, error)

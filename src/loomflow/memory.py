@@ -21,6 +21,7 @@ from .errors import ConfigError, ConflictError
 from .facts import Facts
 from .items import Episode, EpisodeMatch, Fact, FactMatch, Forgotten, MemoryBlock, MemoryStats, SessionMessage
 from .locations import Location, locate
+from .locks import SessionLocks
 from .pipeline.pack import pack_all, pack_budget
 from .pipeline.rank import MAX_FACTS, rank
 from .pipeline.recall import DEPTH, Question, embed_query, fuse_episodes, fuse_facts, recall, search_for
@@ -63,6 +64,7 @@ class Memory:
         self._embedder_spec = embedder
         self._max_block_chars = check_limit("max_block_chars", max_block_chars)
         self._warned: set[str] = set()
+        self.session_locks = SessionLocks()
         self.facts = Facts(lambda: self.store, lambda: self.embedder)
 
     @classmethod

@@ -126,6 +126,7 @@ class OpenRun:
         messages: what the run had produced when it was interrupted, as the agent layer serialises it; None while it
             is going on or when nothing is known.
         error: what interrupted it; None while it is going on.
+        is_text: whether `prompt` is all that the user said; False if there were pictures or files with it.
     """
 
     run_id: str
@@ -134,6 +135,7 @@ class OpenRun:
     started_at: datetime
     messages: str | None = None
     error: str | None = None
+    is_text: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,14 +22,20 @@ def without_retries(turns: Sequence[Turn], prompt: str | None = None) -> list[Tu
 
     Args:
         turns: of a session, in order.
-        prompt: what the user says now, if anything.
+        prompt: what the user says now, if it is text alone.
     """
-    following = [*(said(turn) for turn in turns[1:]), prompt]
-    return [
-        turn
-        for turn, next_said in zip(turns, following, strict=False)
-        if turn.interrupted is None or turn.interrupted.prompt != next_said
-    ]
+    following = [*(None if _is_more_than_text(turn) else said(turn) for turn in turns[1:]), prompt]
+    return [turn for turn, next_said in zip(turns, following, strict=False) if not is_first_try(turn, next_said)]
+
+
+def is_first_try(turn: Turn, next_said: str | None) -> bool:
+    """Whether a turn was interrupted and then said again. Pictures and files are not compared: they never were."""
+    run = turn.interrupted
+    return run is not None and run.is_text and run.prompt == next_said
+
+
+def _is_more_than_text(turn: Turn) -> bool:
+    return turn.interrupted is not None and not turn.interrupted.is_text
 
 
 def messages_of(turn: Turn) -> list[SessionMessage]:

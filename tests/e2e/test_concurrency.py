@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -108,7 +109,7 @@ async def test_twenty_runs_in_five_sessions_are_each_contiguous(memory: Memory) 
     assert len(clerk.sent) == 40
     assert all(any(sent == session[: len(sent)] for session in whole) for sent in clerk.sent)
     assert len({tuple(sent) for sent in clerk.sent}) == 40
-    assert len(agent._locks) == 0
+    assert len(agent.memory.session_locks) == 0
 
 
 async def test_runs_of_other_sessions_and_users_do_not_wait(chat: Wire, memory: Memory) -> None:
@@ -122,7 +123,7 @@ async def test_runs_of_other_sessions_and_users_do_not_wait(chat: Wire, memory: 
     hanging.cancel()
     with pytest.raises(asyncio.CancelledError):
         await hanging
-    assert len(agent._locks) == 0
+    assert len(agent.memory.session_locks) == 0
 
 
 async def test_cancelled_waiter_does_not_block_those_behind_it(chat: Wire, memory: Memory) -> None:
@@ -136,7 +137,7 @@ async def test_cancelled_waiter_does_not_block_those_behind_it(chat: Wire, memor
     runs[0].cancel()  # hands the lock on in the same moment in which the next in line is cancelled
     assert (await runs[3]).output == "ok"
     assert [run.cancelled() for run in runs] == [True, True, True, False]
-    assert len(agent._locks) == 0
+    assert len(agent.memory.session_locks) == 0
     assert chat.server.requests[-1].conversation == [
         ("user", "One"), ("assistant", "[interrupted before an answer was given]"), ("user", "Four"),
     ]  # fmt: skip
@@ -147,7 +148,7 @@ async def test_locks_of_finished_runs_take_no_memory(memory: Memory) -> None:
     for session in range(20):
         await agent.run("Hello", session_id=f"s{session}")
     await agent.run("Hello")
-    assert len(agent._locks) == 0
+    assert len(agent.memory.session_locks) == 0
 
 
 def test_one_session_from_two_threads_is_contiguous(path: Path) -> None:
@@ -170,7 +171,7 @@ def test_one_session_from_two_threads_is_contiguous(path: Path) -> None:
     assert sorted(order) == prompts
     history = [step for prompt in order for step in turn(prompt)]
     assert clerk.sent == [history[: 4 * n + cut] for n in range(6) for cut in (1, 3)]
-    assert len(agent._locks) == 0
+    assert len(agent.memory.session_locks) == 0
 
 
 async def test_run_started_in_a_tool_for_its_own_session_is_an_error(memory: Memory) -> None:
@@ -216,6 +217,31 @@ async def test_run_started_while_reading_a_stream_of_its_own_session_is_an_error
             await agent.run("Two", **HERE)
         assert [piece async for piece in stream] == ["Echo: ", "One"]
     assert await stored(memory) == ["One"]
+
+
+BLOCKING = """
+import asyncio
+from loomflow import Agent, EchoModel, SessionError
+
+agent = Agent(model=EchoModel())
+
+async def notebook():
+    running = asyncio.create_task(agent.run("One", session_id="s"))
+    while not len(agent.memory.session_locks):
+        await asyncio.sleep(0)
+    try:
+        agent.run_sync("Two", session_id="s")
+    except SessionError:
+        print((await running).output)
+
+asyncio.run(notebook())
+"""
+
+
+def test_run_sync_that_blocks_the_run_it_would_wait_for_is_an_error() -> None:
+    """It blocks the event loop in which a run of the session is going on. A process, since that may hang."""
+    done = subprocess.run([sys.executable, "-c", BLOCKING], capture_output=True, text=True, timeout=20, check=False)
+    assert (done.stdout, done.stderr) == ("Echo: One\n", "")
 
 
 async def test_run_started_in_a_tool_for_another_session_works(memory: Memory) -> None:

@@ -175,7 +175,7 @@ async def test_interrupted_run_leaves_what_was_said_once(
     await interrupt(here)
     assert await here.ask("Are you there?") == [("user", PROMPT), INTERRUPTED, ("user", "Are you there?")]
     await assert_only(memory, "Are you there?")
-    assert len(here.agent._locks) == 0
+    assert len(here.agent.memory.session_locks) == 0
 
 
 @pytest.mark.parametrize("interrupt", NOTHING_LEFT)
@@ -209,7 +209,7 @@ async def test_interrupted_run_keeps_real_tool_results(
     conversation = await here.ask("Are you there?")
     assert conversation == [("user", PROMPT), *left, INTERRUPTED, ("user", "Are you there?")]
     await assert_only(memory, "Are you there?")
-    assert len(here.agent._locks) == 0
+    assert len(here.agent.memory.session_locks) == 0
 
 
 @pytest.mark.parametrize(("interrupt", "left"), RESULT_LEFT)
@@ -273,7 +273,7 @@ async def test_stream_left_early_is_an_interrupted_run(streaming: Wire, memory: 
     async with here.agent.stream(PROMPT, **HERE) as stream:
         async for _ in stream:
             break
-    assert len(here.agent._locks) == 0
+    assert len(here.agent.memory.session_locks) == 0
     assert await here.ask("Are you there?") == [("user", PROMPT), INTERRUPTED, ("user", "Are you there?")]
     await assert_only(memory, "Are you there?")
 
@@ -312,7 +312,7 @@ async def test_stream_inside_a_generator_that_is_abandoned_does_not_block_the_se
     async for _ in answer():
         break  # the generator is not closed here, but by the event loop, in a task of its own
     assert await here.ask("Are you there?") == [("user", PROMPT), INTERRUPTED, ("user", "Are you there?")]
-    assert len(here.agent._locks) == 0
+    assert len(here.agent.memory.session_locks) == 0
 
 
 async def test_stream_may_be_closed_by_another_task_than_the_one_that_opened_it(
@@ -330,7 +330,7 @@ async def test_stream_may_be_closed_by_another_task_than_the_one_that_opened_it(
 
     assert "".join(await asyncio.create_task(read())) == "ok"
     await asyncio.create_task(close())
-    assert len(here.agent._locks) == 0
+    assert len(here.agent.memory.session_locks) == 0
     assert await here.ask("Are you there?") == [("user", PROMPT), ("assistant", "ok"), ("user", "Are you there?")]
 
 

@@ -251,5 +251,5 @@ def test_what_is_no_prompt_is_refused_before_anything_is_stored(path: Path, prom
     agent = Agent(model=EchoModel(), memory=path)
     with pytest.raises(ConfigError, match="prompt must be a string"):
         agent.run_sync(prompt, session_id="s")
-    assert len(agent._locks) == 0
+    assert len(agent.memory.session_locks) == 0
     assert not path.exists()

@@ -192,6 +192,12 @@ IN_MANY_LOOPS = """
 import asyncio, gc, sys
 from loomflow import Agent
 
+def built():
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+    model = OpenAIChatModel("gpt-4.1-mini", provider=OpenAIProvider(base_url=sys.argv[1], api_key="k"))
+    return Agent("Be brief.", model=model, memory=sys.argv[2])
+
 agent = Agent("Be brief.", model="gpt-4.1-mini", base_url=sys.argv[1], memory=sys.argv[2])
 
 async def notebook():
@@ -212,8 +218,9 @@ gc.collect()
         ('asyncio.run(agent.run("One")); asyncio.run(agent.run("Two"))', 2),
         ('agent.run_sync("One"); agent.run_sync("Two")', 2),
         ("asyncio.run(notebook())", 3),
+        ('agent = built(); asyncio.run(agent.run("One")); agent.run_sync("Two")', 2),
     ],
-    ids=["asyncio.run twice", "run_sync twice", "run_sync in a loop"],
+    ids=["asyncio.run twice", "run_sync twice", "run_sync in a loop", "a model that is built already"],
 )
 def test_connections_that_stay_open_are_no_trouble_for_the_next_event_loop(
     path: Path, calls: str, requests: int

@@ -33,12 +33,15 @@ def rows(path: Path) -> dict[str, int]:
     return counts
 
 
+def occurrences(folder: Path) -> dict[str, int]:
+    """How often the secret stands in each file of a folder."""
+    return {file.name: file.read_bytes().count(SECRET.encode()) for file in folder.iterdir()}
+
+
 async def fill(memory: Memory, user: str | None, *, facts: int = 3, episodes: int = 4, session: str = "s") -> None:
     await memory.update_block("profile", f"{SECRET} block", user_id=user)
     await memory.facts.append([Fact(f"{SECRET} {n}", "plays", "at night", user_id=user) for n in range(facts)])
-    await memory.remember(
-        [Episode(f"{SECRET} {n}", "yes", session_id=session, user_id=user) for n in range(episodes)]
-    )
+    await memory.remember([Episode(f"{SECRET} {n}", "yes", session_id=session, user_id=user) for n in range(episodes)])
 
 
 async def test_everything_about_a_user_goes_in_one_call_however_much_it_is(memory: Memory, tmp_path: Path) -> None:
@@ -68,6 +71,15 @@ async def test_forgetting_everybody_leaves_an_empty_file(memory: Memory, tmp_pat
     assert set(rows(tmp_path / "memory.db").values()) == {0}
 
 
+async def test_what_was_forgotten_is_not_in_the_file_any_more(tmp_path: Path) -> None:
+    async with Memory.open(tmp_path / "memory.db", embedder="default") as memory:
+        await memory.remember([Episode(f"about boats {n}", "yes", session_id="s", user_id="kept") for n in range(50)])
+        await fill(memory, "gone", facts=20, episodes=50)
+        await Agent(model=EchoModel(), memory=memory).run(f"{SECRET}?", user_id="gone")
+        await memory.forget(user_id="gone")
+    assert occurrences(tmp_path) == {"memory.db": 0}
+
+
 @pytest.mark.parametrize("narrow", [{"session_id": "unknown"}, {"before": datetime(1990, 1, 1, tzinfo=UTC)}])
 async def test_forgetting_nothing_leaves_everybody_as_they_were(memory: Memory, narrow: dict[str, Any]) -> None:
     await fill(memory, "u1", facts=1, episodes=2)
@@ -81,7 +93,9 @@ async def test_forgetting_nothing_leaves_everybody_as_they_were(memory: Memory, 
     assert len(await memory.recall_facts(SECRET, user_id="u2")) == 2
 
 
-@pytest.mark.parametrize("narrow", [{"session_id": ""}, {"session_id": "  "}, {"session_id": 0}, {"before": ""}, {"before": 0}])
+@pytest.mark.parametrize(
+    "narrow", [{"session_id": ""}, {"session_id": "  "}, {"session_id": 0}, {"before": ""}, {"before": 0}]
+)
 async def test_an_empty_filter_is_refused_and_does_not_mean_everything(memory: Memory, narrow: dict[str, Any]) -> None:
     await fill(memory, "u1")
     with pytest.raises(ConfigError):

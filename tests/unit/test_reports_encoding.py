@@ -1,4 +1,4 @@
-"""Any text survives: stray surrogates, braces, wide characters, pictures in a prompt, text that looks like structure."""
+"""Any text survives: stray surrogates, braces, wide characters, pictures in a prompt, text that looks like others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import BinaryContent, ImageUrl, ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import (
+    BinaryContent,
+    ImageUrl,
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from loomflow import Agent, EchoModel, Episode, Fact, Memory
@@ -21,7 +29,15 @@ BROKEN = [
     ("\ude00\ud83d", "\ufffd\ufffd"),
     ("pair \ud83d\ude00 joined", "pair 😀 joined"),
 ]
-WHOLE = ["emoji 👩‍👩‍👧 e\u0301 ﷺ", "日本語 한국어 עברית", "𝔘𝔫𝔦 𠮷", "tab\tand  spaces", "nul\0byte", "\ufeffbom", "line\r\nline\u2028line"]
+WHOLE = [
+    "emoji 👩‍👩‍👧 e\u0301 ﷺ",
+    "日本語 한국어 עברית",
+    "𝔘𝔫𝔦 𠮷",
+    "tab\tand  spaces",
+    "nul\0byte",
+    "\ufeffbom",
+    "line\r\nline\u2028line",
+]
 
 
 @pytest.fixture
@@ -107,7 +123,10 @@ async def test_the_words_of_a_failure_may_be_broken_too(memory: Memory) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["template: {name}, {0}, {{x}}", "%(y)s %s %d 100%", "solve{('a b')} = 3", "$name ${name}", "{", "}}{{", "\\d+ \\1 \\g<0>", "{% if %}"],
+    [
+        "template: {name}, {0}, {{x}}", "%(y)s %s %d 100%", "solve{('a b')} = 3", "$name ${name}", "{", "}}{{",
+        "\\d+ \\1 \\g<0>", "{% if %}",
+    ],
 )  # fmt: skip
 async def test_signs_of_templates_reach_the_model_as_they_are(memory: Memory, text: str) -> None:
     await memory.update_block("profile", f"block {text}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,13 +13,17 @@ from loomflow import Agent, ConfigError, EchoModel, Episode, Fact, Memory
 
 # Pairs that a wildcard, a prefix, folding, trimming or truthiness would take for one another.
 LOOK_ALIKE: list[tuple[str | None, str | None]] = [
-    ("ana_lima", "ana-lima"), ("ana%", "ana-lima"), ("%", "ana"), ("_", "a"), ("ana", "ana2"), ("ana", "Ana"), ("ana", "ana "),
-    ("*", "ana"), ("0", "00"), ("0", "false"), ("1", "1.0"), (None, "None"), (None, "null"), (None, "anonymous"), ("é", "e\u0301"),
+    ("ana_lima", "ana-lima"), ("ana%", "ana-lima"), ("%", "ana"), ("_", "a"), ("ana", "ana2"), ("ana", "Ana"),
+    ("ana", "ana "),
+    ("*", "ana"), ("0", "00"), ("0", "false"), ("1", "1.0"), (None, "None"), (None, "null"), (None, "anonymous"),
+    ("é", "e\u0301"),
     ("a/b", "a"), ("a:b", "a"), ("u1' OR '1'='1", "u1"), ("用户1", "用户１"), ("x" * 1024, "x" * 1023),
 ]  # fmt: skip
 HOSTILE = [
-    "f2c59d63-a7a7-b5e6-8000-000000000000", "lea@example.org", "o'brien", '"', "用户1", "x" * 1000, "a-b:c*d^e(f)", "{id}", "%s",
-    "NOT", "AND OR", "NEAR(a b)", "u:1", "..", "../etc", "C:\\x", "👩‍👩‍👧", "\u202e", " lead", "?", ":id", "$1", "-1", "0",
+    "f2c59d63-a7a7-b5e6-8000-000000000000", "lea@example.org", "o'brien", '"', "用户1", "x" * 1000, "a-b:c*d^e(f)",
+    "{id}", "%s",
+    "NOT", "AND OR", "NEAR(a b)", "u:1", "..", "../etc", "C:\\x", "👩‍👩‍👧", "\u202e", " lead", "?",
+    ":id", "$1", "-1", "0",
 ]  # fmt: skip
 NO_IDS: list[Any] = ["", "   ", "\t", 0, 1, False, True, b"u1", ["u1"], 1.5, "a\nb", "a\0b", "x" * 1025]
 
@@ -40,7 +44,8 @@ async def all_that_shows(memory: Memory, user: str | None) -> str:
     """Everything that any reading method says about a user, as one text."""
     question = "PIN hint fact block episode secret"
     shown: list[object] = [
-        await memory.working(user_id=user), await memory.facts.query(user_id=user), await memory.facts.history(user_id=user),
+        await memory.working(user_id=user), await memory.facts.query(user_id=user),
+        await memory.facts.history(user_id=user),
         await memory.recall(question, user_id=user), await memory.recall_facts(question, user_id=user),
         await memory.session_messages("shared", user_id=user), (await memory.inject(question, user_id=user)).text,
         (await memory.inject(question, user_id=user, session_id="shared")).text, await memory.export(user),
@@ -141,8 +146,8 @@ def test_items_of_nobody_cannot_be_made(user: Any) -> None:
 
 
 async def test_forgetting_needs_a_user_to_be_said(memory: Memory) -> None:
-    forget: Callable[..., Awaitable[object]] = memory.forget
-    for arguments in ({}, {"session_id": "shared"}):
+    forget = cast("Callable[..., Awaitable[object]]", memory.forget)
+    for arguments in (dict[str, str](), {"session_id": "shared"}):
         with pytest.raises(TypeError, match="user_id"):
             await forget(**arguments)
 

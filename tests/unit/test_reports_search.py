@@ -1,4 +1,4 @@
-"""What a question finds: any text may be asked, some words suffice, filters come before the limit, blanks find nothing."""
+"""What a question finds: any text may be asked, some words suffice, filters apply first, blanks find nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from loomflow import Agent, ConfigError, EchoModel, Episode, Fact, Memory, Tunin
 IDENTIFIERS = [
     "4be1-77AA-90c2-ee01", "0b9c1f1e-4d2a-4b53-8a55-3f7d2a61c9d4", "lea@example.org", "v2.14.0-rc1", "/etc/app/conf.d",
     "C++17", "#launch", "+351 912-555-010", "https://x.example/?q=1&r=2", "O'Neill", "rock'n'roll", "snake_case_name",
-    "{{slot}}", "100%", "col:umn", "x^2", '"quoted"', "(parens", "star*", "a AND b OR NOT c", "NEAR(tea, 2)", "tea; DROP TABLE",
+    "{{slot}}", "100%", "col:umn", "x^2", '"quoted"', "(parens", "star*", "a AND b OR NOT c", "NEAR(tea, 2)",
+    "tea; DROP TABLE",
 ]  # fmt: skip
 
 
@@ -94,7 +95,11 @@ async def test_scripts_without_spaces_are_found_by_keyword_alone(
 
 @pytest.mark.parametrize("backwards", [False, True])
 async def test_the_strength_of_a_keyword_match_decides_the_order(memory: Memory, backwards: bool) -> None:
-    ranked = ["ferry timetable island", "the timetable for the ferry", "one day somebody should frame that old timetable"]
+    ranked = [
+        "ferry timetable island",
+        "the timetable for the ferry",
+        "one day somebody should frame that old timetable",
+    ]
     for text in reversed(ranked) if backwards else ranked:
         await memory.remember(Episode(text, "", session_id="s"))
     for _ in range(2):

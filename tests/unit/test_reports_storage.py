@@ -153,8 +153,9 @@ PLAIN: dict[str, tuple[Any, Any]] = {
     "plain": ({"n": None, "城": "é👩‍👩‍👧", "big": 2**80}, {"n": None, "城": "é👩‍👩‍👧", "big": 2**80}),
 }
 REFUSED: dict[str, Any] = {
-    "nan": math.nan, "float32 nan": np.float32("nan"), "inf": [1, math.inf], "array": np.zeros(3), "bytes": b"x", "set": {1},
-    "complex": 1j, "decimal": Decimal("0.1"), "object": Season(), "key": {1: "x"}, "array in list": [np.zeros((2, 2))],
+    "nan": math.nan, "float32 nan": np.float32("nan"), "inf": [1, math.inf], "array": np.zeros(3), "bytes": b"x",
+    "set": {1}, "complex": 1j, "decimal": Decimal("0.1"), "object": Season(), "key": {1: "x"},
+    "array in list": [np.zeros((2, 2))],
 }  # fmt: skip
 
 
@@ -251,8 +252,9 @@ async def test_a_memory_of_the_process_leaves_no_file(home: Path, url: str) -> N
 @pytest.mark.parametrize(
     "url",
     [
-        "", "   ", "sqlite:", "sqlite: ", "sqlite:./", "sqlite:/", "sqlite://host/bot.db", "sqlite:./missing/bot.db", "sqlite:C:\\data\\bot.db",
-        "C:\\data\\bot.db", "sqlite:a\0b", "mysql://app@db/mem", "redis://localhost", "file:bot.db", "bot", "in memory", "sqlite:.", "sqlite:..",
+        "", "   ", "sqlite:", "sqlite: ", "sqlite:./", "sqlite:/", "sqlite://host/bot.db", "sqlite:./missing/bot.db",
+        "sqlite:C:\\data\\bot.db", "C:\\data\\bot.db", "sqlite:a\0b", "mysql://app@db/mem", "redis://localhost",
+        "file:bot.db", "bot", "in memory", "sqlite:.", "sqlite:..",
     ],
 )  # fmt: skip
 async def test_a_url_that_names_no_file_fails_and_makes_none(home: Path, url: str) -> None:

@@ -146,7 +146,13 @@ async def test_ended_values_take_no_place_from_true_ones(memory: Memory) -> None
     for number in range(60):
         start = datetime(2020, 1, 1) + timedelta(days=number)
         await memory.facts.append(
-            Fact("user", "works at the harbour", f"pier {number}", valid_from=start, valid_until=start + timedelta(days=1))
+            Fact(
+                "user",
+                "works at the harbour",
+                f"pier {number}",
+                valid_from=start,
+                valid_until=start + timedelta(days=1),
+            )
         )
     await memory.facts.append(Fact("user", "once saw", "a harbour from afar on a long trip through the north"))
     assert [fact.object[:9] for fact in await memory.recall_facts("user works at the harbour")] == ["a harbour"]

@@ -107,7 +107,16 @@ async def test_a_limit_on_blocks_that_shrinks_refuses_writes_and_never_reads(tmp
 
 @pytest.mark.parametrize(
     ("text", "least"),
-    [("会议纪要", 4), ("東京の会議", 5), ("회의록", 3), ("カラオケ", 4), ("👩‍👩‍👧", 3), ("会议 notes", 3), ("𠮷野家", 3), ("ＡＢＣ", 3)],
+    [
+        ("会议纪要", 4),
+        ("東京の会議", 5),
+        ("회의록", 3),
+        ("カラオケ", 4),
+        ("👩‍👩‍👧", 3),
+        ("会议 notes", 3),
+        ("𠮷野家", 3),
+        ("ＡＢＣ", 3),
+    ],
 )
 def test_a_wide_character_costs_a_token(text: str, least: int) -> None:
     for times in (1, 50):
@@ -158,8 +167,7 @@ async def test_a_counter_that_cannot_count_a_text_does_not_fail_a_run(
     await memory.remember(Episode(SPECIAL, SPECIAL, session_id="s"))
     agent = Agent(model=EchoModel(), memory=memory, tuning=budget(2000, counter))
     with caplog.at_level(logging.WARNING, "loomflow"):
-        for _ in range(2):
-            result = await agent.run(SPECIAL)
+        _, result = [await agent.run(SPECIAL) for _ in range(2)]
     assert result.output == f"Echo: {SPECIAL}"
     assert result.injection.problems == ()
     assert 0 < result.injection.tokens <= 2000

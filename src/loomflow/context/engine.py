@@ -20,7 +20,7 @@ from pydantic_ai.messages import InstructionPart, ModelMessage, ModelResponse, T
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.providers import Provider, infer_provider_class
+from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 
 from loomflow.errors import ModelError
@@ -67,6 +67,11 @@ class InjectingModel(WrapperModel):
         parameters = self._with_block(model_request_parameters)
         async with super().request_stream(sendable(messages), model_settings, parameters, run_context) as response:
             yield response
+
+    def prepare_messages(
+        self, messages: list[ModelMessage], model_request_parameters: ModelRequestParameters | None = None
+    ) -> list[ModelMessage]:
+        return super().prepare_messages(sendable(messages), model_request_parameters)
 
     def _with_block(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
         if not self._block:
@@ -125,6 +130,8 @@ def _on_the_server(name: ModelName) -> ModelName:
 
 def _provider(kind: str, name: ModelName, api_key: str | None) -> Provider[Any]:
     # `openai-chat` and the like are kinds of model; their provider is `openai`.
+    if name.base_url is None and api_key is None:
+        return infer_provider(kind)
     provider_class = infer_provider_class(kind)
     known = inspect.signature(provider_class).parameters
     options: dict[str, Any] = {}

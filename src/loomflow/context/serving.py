@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic_ai.models import Model
@@ -20,7 +21,7 @@ class ModelPerLoop:
     def __init__(self, build: Callable[[], Model[Any]]) -> None:
         self._build = build
         self._guard = threading.Lock()
-        self._serving: dict[asyncio.AbstractEventLoop, tuple[Model[Any], AsyncGenerator[None]]] = {}
+        self._serving: dict[asyncio.AbstractEventLoop, _Served] = {}
 
     async def get(self) -> Model[Any]:
         """The model of the running event loop.
@@ -31,19 +32,19 @@ class ModelPerLoop:
         loop = asyncio.get_running_loop()
         with self._guard:
             served = self._serving.get(loop)
-            if served is not None:
-                return served[0]
-            model = self._build()
-            serving = self._serve(loop, model)
-            self._serving[loop] = model, serving
-        await anext(serving)
-        return model
+            if served is None:
+                model = self._build()
+                closing = self._serve(loop, model)
+                served = self._serving[loop] = _Served(model, closing, asyncio.ensure_future(anext(closing)))
+        await asyncio.shield(served.entered)  # a caller that gives up must not stop it for the others
+        return served.model
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
         served = self._serving.get(asyncio.get_running_loop())
         if served is not None:
-            await served[1].aclose()
+            await asyncio.wait([served.entered])
+            await served.closing.aclose()
 
     async def _serve(self, loop: asyncio.AbstractEventLoop, model: Model[Any]) -> AsyncGenerator[None]:
         try:
@@ -52,3 +53,12 @@ class ModelPerLoop:
         finally:
             with self._guard:
                 self._serving.pop(loop, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """A model, the generator that closes it, and the task that entered it."""
+
+    model: Model[Any]
+    closing: AsyncGenerator[None]
+    entered: asyncio.Future[None]

@@ -35,7 +35,7 @@ from pydantic_core import to_json
 
 from loomflow.checks import scrub
 from loomflow.ports import Turn
-from loomflow.turns import said, without_retries
+from loomflow.turns import is_first_try, said, without_retries
 
 logger = logging.getLogger("loomflow")
 
@@ -59,13 +59,13 @@ class History:
     resumed: list[ModelMessage]
 
 
-def rehydrate(turns: Sequence[Turn], prompt: str) -> History:
+def rehydrate(turns: Sequence[Turn], prompt: str | None) -> History:
     """Rebuild the chat history of a session.
 
     Args:
         turns: as stored, in order.
-        prompt: what the user says now. Interrupted turns that said the same just before were first tries of it; they
-            are left out, but what tools returned in the last of them is carried on.
+        prompt: what the user says now; None if that is more than text. Interrupted turns that said the same just before
+            were first tries of it; they are left out, but what tools returned in the last of them is carried on.
     """
     messages = [message for turn in without_retries(turns, prompt) for message in _messages(turn)]
     finished = frozenset(turn.episode.id for turn in turns if turn.episode and turn.episode.id)
@@ -146,9 +146,9 @@ def repair(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
     return mended + _closing(open_calls)
 
 
-def _resumed(turns: Sequence[Turn], prompt: str) -> list[ModelMessage]:
+def _resumed(turns: Sequence[Turn], prompt: str | None) -> list[ModelMessage]:
     last = turns[-1] if turns else None
-    if last is None or last.interrupted is None or not last.messages or last.interrupted.prompt != prompt:
+    if last is None or not last.messages or not is_first_try(last, prompt):
         return []
     resumed = repair(_parse(last.messages))
     return resumed if resumed and isinstance(resumed[0], ModelRequest) else []

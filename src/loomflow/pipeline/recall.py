@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
+from loomflow.embedding import check_vectors
 from loomflow.items import Episode, EpisodeMatch, Fact, FactMatch, MemoryBlock
 from loomflow.ports import NOT_EMBEDDED, Embedded, Embedder, Found, Search, Store
 from loomflow.words import query_words, saying
@@ -126,12 +127,13 @@ async def embed_query(embedder: Embedder | None, text: str, timeout: float) -> t
         return NOT_EMBEDDED, ()
     try:
         async with asyncio.timeout(timeout):
-            (vector,) = await embedder.embed([_shortened(text)], query=True)
+            vectors = await embedder.embed([_shortened(text)], query=True)
+        check_vectors(embedder, vectors, 1)
     except Exception as error:
         problem = f"the embedder failed, recalled by keyword only: {_named(error)}"
         logger.warning(problem, exc_info=True)
         return NOT_EMBEDDED, (problem,)
-    return Embedded(embedder.name, vector), ()
+    return Embedded(embedder.name, vectors[0]), ()
 
 
 async def recall(

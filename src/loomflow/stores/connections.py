@@ -28,6 +28,7 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 APPLICATION_ID = 0x6C6F6F6D  # "loom"
+SQLITE_HEADER = b"SQLite format 3\x00"
 BUSY_TIMEOUT_MS = 30_000
 READERS = min(4, os.cpu_count() or 1)
 
@@ -117,6 +118,7 @@ class _Threads:
 
     def _prepare(self) -> None:
         try:
+            _refuse_other_files(self._path)
             _migrate(self._connection(), self._path)
         except (sqlite3.Error, OSError) as error:
             raise _explained(error, self._path) from error
@@ -152,9 +154,20 @@ def _connect(path: Path | None) -> sqlite3.Connection:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA recursive_triggers = ON")
     if path is not None:
+        connection.execute("BEGIN")
+        _version(connection, path, len(migrations("sqlite")))  # before anything is changed in a file of another program
+        connection.execute("COMMIT")
         _enter_wal(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
     return connection
+
+
+def _refuse_other_files(path: Path | None) -> None:
+    """SQLite takes a short file of any kind for an empty database, and would write over it."""
+    if path is not None and path.is_file() and path.stat().st_size:
+        with path.open("rb") as file:
+            if file.read(len(SQLITE_HEADER)) != SQLITE_HEADER:
+                raise SchemaError(f"{path} is not an SQLite database; give the memory a file of its own")
 
 
 def _enter_wal(connection: sqlite3.Connection) -> None:

@@ -91,12 +91,12 @@ def episode_of(row: Row, user: str | None) -> Episode:
 
 
 def turn_of(row: Row, user: str | None) -> Turn:
-    """A turn from the columns of an episode, then: messages, turn, error, is_open."""
-    messages, _, error, is_open = row[9:]
+    """A turn from the columns of an episode, then: messages, turn, error, is_text, is_open."""
+    messages, _, error, is_text, is_open = row[9:]
     if not is_open:
         return Turn(episode=episode_of(row, user), messages=messages)
     _, run_id, session_id, started_at, prompt = row[:5]
-    run = OpenRun(run_id, session_id, prompt, from_micros(started_at), messages=messages, error=error)
+    run = OpenRun(run_id, session_id, prompt, from_micros(started_at), messages, error, bool(is_text))
     return Turn(interrupted=run, messages=messages)
 
 

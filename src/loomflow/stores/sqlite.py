@@ -46,7 +46,6 @@ KINDS: Final = ("episodes", "facts")
 ALL_ROWS = -1
 
 Connection = sqlite3.Connection
-Keep = Callable[[Sequence[int]], dict[int, Row]]
 
 
 class SQLiteStore(BaseStore):
@@ -195,23 +194,25 @@ class SQLiteStore(BaseStore):
     def _search_kind(
         self, db: Connection, kind: int, user_no: int, epoch: int, search: Search, now: datetime
     ) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...], dict[int, Row]]:
-        keep = _keeper(db, kind, user_no, search, now)
-        rows: dict[int, Row] = {}
-        lexical: list[int] = []
-        if search.words:
-            lexical = _first_kept(keyword_search(db, KINDS[kind], user_no, search.words), keep, search.limit, rows)
+        wanted = _Wanted(db, kind, user_no, search, now)
+
+        def matches(depth: int) -> list[int]:
+            return keyword_search(db, KINDS[kind], user_no, search.words, depth) if search.words else []
+
         numbers, cosines = self._cosines(db, kind, user_no, epoch, search.query)
-        nearest: list[tuple[int, float]] = []
-        if numbers:
-            by_number: dict[int, float] = {}
 
-            def neighbours(depth: int) -> list[int]:
-                positions = best(cosines, depth)
-                by_number.update((numbers[p], float(cosines[p])) for p in positions)
-                return [numbers[p] for p in positions]
+        similarity: dict[int, float] = {}
 
-            nearest = [(n, by_number[n]) for n in _first_kept(neighbours, keep, search.limit, rows)]
-        return tuple(lexical), tuple(nearest), rows
+        def neighbours(depth: int) -> list[int]:
+            positions = best(cosines, depth)
+            similarity.update((numbers[position], float(cosines[position])) for position in positions)
+            return [numbers[position] for position in positions]
+
+        found, near = matches(search.limit), neighbours(search.limit)
+        wanted.check([*found, *near])  # both at once
+        lexical = wanted.first(found, matches)
+        nearest = wanted.first(near, neighbours)
+        return tuple(lexical), tuple((number, similarity[number]) for number in nearest), wanted.rows
 
     def _cosines(self, db: Connection, kind: int, user_no: int, epoch: int, query: Embedded) -> Cosines:
         unit = None if query.vector is None else normalised(query.vector)
@@ -229,8 +230,8 @@ class SQLiteStore(BaseStore):
         numbers, cosines = self._vectors.cosines(key, epoch, unit, load) if row else NO_COSINES
         if key not in self._compared:
             self._compared.add(key)
-            counting = {"user_no": user_no, "limit": ALL_ROWS}
-            missing = db.execute(SQL[f"count_{KINDS[kind]}"], counting).fetchone()[0] - len(numbers)
+            (count,) = db.execute(SQL[f"count_{KINDS[kind]}"], {"user_no": user_no}).fetchone()
+            missing = count - len(numbers)
             if missing > 0:
                 message = "%d %s have no vector of embedder %s and are found by keyword only; reembed() makes them"
                 logger.warning(message, missing, KINDS[kind], query.embedder)
@@ -255,6 +256,7 @@ class SQLiteStore(BaseStore):
                 "turn": _next_turn(db, user_no),
                 "started_at": to_micros(run.started_at),
                 "prompt": run.prompt,
+                "is_text": run.is_text,
             }
             db.execute(SQL["open_run"], values)
 
@@ -340,38 +342,44 @@ class SQLiteStore(BaseStore):
         return await self._connections.read(work)
 
 
-def _first_kept(fetch: Callable[[int], list[int]], keep: Keep, limit: int, rows: dict[int, Row]) -> list[int]:
-    """The first `limit` numbers that pass `keep`, reading on until there are enough or no more.
+class _Wanted:
+    """The rows that a search may return, looked up by number and kept."""
 
-    What passes is added to `rows`. This is what makes the filters apply before the limit (rules R9, R11, R17).
-    """
-    depth = limit
-    while True:
-        numbers = fetch(depth)
-        rows.update(keep([number for number in numbers if number not in rows]))
-        kept = [number for number in numbers if number in rows][:limit]
-        if len(kept) == limit or len(numbers) < depth:
-            return kept
-        depth *= 4
+    def __init__(self, db: Connection, kind: int, user_no: int, search: Search, now: datetime) -> None:
+        self.rows: dict[int, Row] = {}
+        self._checked: set[int] = set()
+        self._db = db
+        self._limit = search.limit
+        self._sql = SQL["episodes_by_no" if kind == EPISODE else "facts_by_no"]
+        self._values: dict[str, Any] = {
+            "user_no": user_no,
+            "session_id": search.without_session,
+            "ids": json.dumps(sorted(search.without_ids)) if search.without_ids else None,
+            "at": to_micros(search.at),
+            "now": to_micros(search.at or now),
+        }
 
+    def check(self, numbers: Sequence[int]) -> None:
+        """Look up the rows among `numbers` that pass the filters."""
+        new = [number for number in numbers if number not in self._checked]
+        if new:
+            self._checked.update(new)
+            values = self._values | {"numbers": json.dumps(new)}
+            self.rows.update((row[0], row) for row in self._db.execute(self._sql, values))
 
-def _keeper(db: Connection, kind: int, user_no: int, search: Search, now: datetime) -> Keep:
-    """A function from row numbers to the rows among them that this search may return."""
-    values: dict[str, Any] = {
-        "user_no": user_no,
-        "session_id": search.without_session,
-        "ids": json.dumps(sorted(search.without_ids)) if search.without_ids else None,
-        "at": to_micros(search.at),
-        "now": to_micros(search.at or now),
-    }
-    sql = SQL["episodes_by_no" if kind == EPISODE else "facts_by_no"]
+    def first(self, numbers: list[int], read_on: Callable[[int], list[int]]) -> list[int]:
+        """The first of `numbers` that pass, up to the limit; where too few do, deeper ones are read.
 
-    def keep(numbers: Sequence[int]) -> dict[int, Row]:
-        if not numbers:
-            return {}
-        return {row[0]: row for row in db.execute(sql, values | {"numbers": json.dumps(list(numbers))})}
-
-    return keep
+        This is what makes the filters apply before the limit (rules R9, R11, R17).
+        """
+        depth = self._limit
+        while True:
+            self.check(numbers)
+            passed = [number for number in numbers if number in self.rows][: self._limit]
+            if len(passed) == self._limit or len(numbers) < depth:
+                return passed
+            depth *= 4
+            numbers = read_on(depth)
 
 
 def _find_user(db: Connection, user: str | None) -> tuple[int | None, int]:

@@ -87,7 +87,8 @@ class VectorCache:
             matrix = partition.matrix[:count]
         if count == 0:
             return NO_COSINES
-        return numbers, matrix @ query
+        # Not `matrix @ query`: after it the threads of BLAS burn a tenth of a second of CPU while they wait for more.
+        return numbers, np.einsum("ij,j->i", matrix, query)
 
     def clear(self) -> None:
         """Drop everything."""

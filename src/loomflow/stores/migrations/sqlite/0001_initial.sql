@@ -46,6 +46,7 @@ CREATE TABLE open_runs (
     turn       INTEGER NOT NULL,
     started_at INTEGER NOT NULL,
     prompt     TEXT    NOT NULL,
+    is_text    INTEGER NOT NULL,                    -- 0 if there were pictures or files with the prompt
     messages   TEXT,
     error      TEXT,
     PRIMARY KEY (user_no, session_id, run_id)

@@ -59,13 +59,6 @@ WHERE +user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers))  -- 
 -- name: match_episodes
 SELECT rowid FROM episode_index WHERE episode_index MATCH :query
 ORDER BY bm25(episode_index, 0.0, 1.0), rowid DESC LIMIT :limit;
--- name: newest_matching_episodes
-SELECT rowid FROM (
-    SELECT rowid, bm25(episode_index, 0.0, 1.0) AS score FROM episode_index WHERE episode_index MATCH :query
-    ORDER BY rowid DESC LIMIT :among
-) ORDER BY score, rowid DESC LIMIT :limit;
--- name: count_matching_episodes
-SELECT count(*) FROM (SELECT 1 FROM episode_index WHERE episode_index MATCH :query LIMIT :limit);
 -- name: delete_episodes
 DELETE FROM episodes
 WHERE user_no = :user_no AND (:session_id IS NULL OR session_id = :session_id)
@@ -73,16 +66,16 @@ WHERE user_no = :user_no AND (:session_id IS NULL OR session_id = :session_id)
 
 -- name: session_turns
 SELECT e.no, e.id, e.session_id, e.occurred_at, e.input, e.output, e.user_name, e.agent_name, e.metadata,
-       m.messages, e.turn, NULL AS error, 0 AS is_open
+       m.messages, e.turn, NULL AS error, 1 AS is_text, 0 AS is_open
 FROM episodes e LEFT JOIN episode_messages m ON m.episode_no = e.no
 WHERE e.user_no = :user_no AND (:session_id IS NULL OR e.session_id = :session_id)
 UNION ALL
-SELECT 0, run_id, session_id, started_at, prompt, '', NULL, NULL, '{}', messages, turn, error, 1
+SELECT 0, run_id, session_id, started_at, prompt, '', NULL, NULL, '{}', messages, turn, error, is_text, 1
 FROM open_runs WHERE user_no = :user_no AND (:session_id IS NULL OR session_id = :session_id)
 ORDER BY turn, 1;
 -- name: open_run
-INSERT INTO open_runs (user_no, run_id, session_id, turn, started_at, prompt)
-VALUES (:user_no, :run_id, :session_id, :turn, :started_at, :prompt);
+INSERT INTO open_runs (user_no, run_id, session_id, turn, started_at, prompt, is_text)
+VALUES (:user_no, :run_id, :session_id, :turn, :started_at, :prompt, :is_text);
 -- name: run_turn
 SELECT turn FROM open_runs WHERE user_no = :user_no AND session_id = :session_id AND run_id = :run_id;
 -- name: close_run
@@ -141,13 +134,6 @@ WHERE +user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers))  -- 
 -- name: match_facts
 SELECT rowid FROM fact_index WHERE fact_index MATCH :query
 ORDER BY bm25(fact_index, 0.0, 1.0), rowid DESC LIMIT :limit;
--- name: newest_matching_facts
-SELECT rowid FROM (
-    SELECT rowid, bm25(fact_index, 0.0, 1.0) AS score FROM fact_index WHERE fact_index MATCH :query
-    ORDER BY rowid DESC LIMIT :among
-) ORDER BY score, rowid DESC LIMIT :limit;
--- name: count_matching_facts
-SELECT count(*) FROM (SELECT 1 FROM fact_index WHERE fact_index MATCH :query LIMIT :limit);
 -- name: delete_facts
 DELETE FROM facts
 WHERE user_no = :user_no AND (:before IS NULL OR recorded_at < :before)
@@ -199,9 +185,9 @@ SELECT
     (SELECT count(*) FROM vectors v WHERE embedder_no = :embedder_no AND (:user_no IS NULL OR user_no = :user_no)
         AND (kind = 0 OR EXISTS (SELECT 1 FROM facts f WHERE f.no = v.item_no AND f.retired_at IS NULL)));
 -- name: count_episodes
-SELECT count(*) FROM (SELECT 1 FROM episodes WHERE user_no = :user_no LIMIT :limit);
+SELECT count(*) FROM episodes WHERE user_no = :user_no;
 -- name: count_facts
-SELECT count(*) FROM (SELECT 1 FROM facts WHERE user_no = :user_no LIMIT :limit);
+SELECT count(*) FROM facts WHERE user_no = :user_no;
 -- name: is_empty
 SELECT NOT EXISTS (SELECT 1 FROM blocks WHERE user_no = :user_no)
    AND NOT EXISTS (SELECT 1 FROM facts WHERE user_no = :user_no)
