@@ -212,13 +212,6 @@ def machine() -> dict[str, Any]:
     }
 
 
-def yardstick() -> float:
-    """CPU milliseconds of a fixed loop of Python: how fast this machine is just now."""
-    before = time.process_time()
-    sum(number * number for number in range(1_000_000))
-    return round((time.process_time() - before) * 1000, 1)
-
-
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Run everything that was asked for."""
     bench = Bench(options, folder)
@@ -226,7 +219,6 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "command": shlex.join(["python", "benchmarks/latency.py", *sys.argv[1:]]),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine(),
-        "yardstick_ms": [yardstick()],
         "not_passed_on": list(REMOVED),
         "were_set": bench.removed,
         "repetitions": {
@@ -237,20 +229,20 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             "imports": bench.imports,
         },
         "imports": bench.import_costs(sys.executable, IMPORTS),
-        "sizes": {str(size): bench.ours(size) for size in options.sizes},
+        "sizes": {},
     }
-    episodes, users = (options.sizes[0], 10) if options.quick else MANY
-    if not options.one_user:
-        results["many_users"] = {"episodes": episodes, "users": users} | bench.ours(episodes, users)
+    python = ""
     if options.reference or options.reference_python:
         python = reference_python(options, folder)
-        sizes = [size for size in options.sizes if size <= 10_000 or options.reference_full]
-        results["reference"] = {
-            "package": REFERENCE,
-            "imports": bench.import_costs(python, PEER_IMPORTS),
-            "sizes": {str(size): bench.peer(size, python) for size in sizes},
-        }
-    results["yardstick_ms"].append(yardstick())
+        costs = bench.import_costs(python, PEER_IMPORTS)
+        results["reference"] = {"package": REFERENCE, "imports": costs, "sizes": {}}
+    for size in options.sizes:  # one right after the other: the machine is not equally fast at all times
+        results["sizes"][str(size)] = bench.ours(size)
+        if python and (size <= 10_000 or options.reference_full):
+            results["reference"]["sizes"][str(size)] = bench.peer(size, python)
+    if not options.one_user:
+        episodes, users = (options.sizes[0], 10) if options.quick else MANY
+        results["many_users"] = {"episodes": episodes, "users": users} | bench.ours(episodes, users)
     return results
 
 

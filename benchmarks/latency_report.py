@@ -38,22 +38,21 @@ def markdown(results: Mapping[str, Any]) -> str:
 
 def _head(results: Mapping[str, Any]) -> str:
     machine, repetitions = results["machine"], results["repetitions"]
-    before, after = results["yardstick_ms"]
     were_set = ", ".join(results["were_set"]) or "neither"
     return f"""# Latency
 
 Written by `{results["command"]}` on {results["date"]}.
 
 Machine: {machine["cores"]} cores, {machine["processor"]}, {machine["system"]}; Python {machine["python"]}, SQLite
-{machine["sqlite"]}; load {machine["load_before"]} before the run. A loop of a million steps took {before} ms
-of CPU before the run and {after} ms after it. {" and ".join(results["not_passed_on"])} are removed
+{machine["sqlite"]}; load {machine["load_before"]} before the run. {" and ".join(results["not_passed_on"])} are removed
 from the environment of the measuring processes, because they make numpy slow ({were_set} was set).
 
 CPU is that of all threads of the process. Times are in milliseconds. Each row is a fresh process; its peak memory
 includes Python, numpy and the embedder. Calls follow one another without a pause, but for "CPU alone": that is the
 median of {repetitions["alone"]} calls with rest before and after, and counts what idle threads burn until they sleep.
 Repetitions: {repetitions["reads"]} reads, {repetitions["writes"]} writes, {repetitions["starts"]} cold starts,
-{repetitions["imports"]} imports. Of fewer than 100, the p99 is the highest value."""
+{repetitions["imports"]} imports. Of fewer than 100, the p99 is the highest value. "Loop" is the CPU time that a fixed
+loop of Python took at the end of each process: where it is longer, the machine was slower just then."""
 
 
 def _corpora(results: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
@@ -68,10 +67,11 @@ def _calls(results: Mapping[str, Any]) -> str:
         (
             episodes, NAMES[case], *_spreads(values[case]), _alone(values[case]),
             f"{values[case]['peak_mb']:.0f}",
+            f"{values[case]['yardstick_ms']:.0f}",
         )
         for episodes, values in _corpora(results) for case in NAMES if case in values
     ]  # fmt: skip
-    heads = ("episodes", "call", "CPU median", "CPU p99", "wall median", "wall p99", "CPU alone", "peak MB")
+    heads = ("episodes", "call", "CPU median", "CPU p99", "wall median", "wall p99", "CPU alone", "peak MB", "loop")
     return f"## Calls\n\n{_table(heads, rows)}"
 
 
@@ -134,9 +134,10 @@ def _ratios(results: Mapping[str, Any]) -> str:
                 ours_ms, theirs_ms = (whose[case]["cpu_ms"]["median"] for whose in (ours, theirs))
                 rows.append(
                     (f"{int(size):,}", name, _ms(ours_ms), _ms(theirs_ms), f"{theirs_ms / ours_ms:.1f}",
-                     f"{ours[case]['peak_mb']:.0f}", f"{theirs[case]['peak_mb']:.0f}")
+                     f"{ours[case]['peak_mb']:.0f}", f"{theirs[case]['peak_mb']:.0f}", f"{ours[case]['yardstick_ms']:.0f}",
+                     f"{theirs[case]['yardstick_ms']:.0f}")
                 )  # fmt: skip
-    heads = ("episodes", "call", "loomflow CPU", "peer CPU", "ratio", "loomflow MB", "peer MB")
+    heads = ("episodes", "call", "loomflow CPU", "peer CPU", "ratio", "loomflow MB", "peer MB", "loop", "peer loop")
     return (
         f"## Peer\n\n`{peer['package']}` of the package index, another library of this name: its SQLite memory with "
         f"its default embedder, in the same run, on the same corpus and questions. Medians.\n\n{_table(heads, rows)}"

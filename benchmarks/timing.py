@@ -79,6 +79,13 @@ def peak_mb() -> float:
     return round(peak / (1e6 if sys.platform == "darwin" else 1e3), 1)
 
 
+def yardstick() -> float:
+    """CPU milliseconds of a fixed loop of Python: how fast this machine is just now."""
+    before = time.process_time()
+    sum(number * number for number in range(1_000_000))
+    return round((time.process_time() - before) * 1000, 1)
+
+
 def report(values: dict[str, Any]) -> None:
     """Hand the values of one case to the process that started this one, as the last line of the output."""
-    print(json.dumps(values | {"peak_mb": peak_mb()}))
+    print(json.dumps(values | {"peak_mb": peak_mb(), "yardstick_ms": yardstick()}))

@@ -333,7 +333,12 @@ class Memory:
         return messages if wanted is None else messages[-wanted:]
 
     async def forget(
-        self, *, user_id: str | None, session_id: str | None = None, before: datetime | None = None
+        self,
+        *,
+        user_id: str | None,
+        session_id: str | None = None,
+        before: datetime | None = None,
+        secure: bool = False,
     ) -> Forgotten:
         """Delete for good: rows, vectors and index entries.
 
@@ -341,11 +346,13 @@ class Memory:
             user_id: whose memory; has to be said, None is the anonymous scope.
             session_id: only the episodes of this session, and the facts that came from them.
             before: only episodes and facts older than this moment.
+            secure: leave no trace in the database's files. This rewrites them, which takes time and space in proportion
+                to their size.
 
         Returns:
             How much was deleted. Working blocks go only when everything of the user goes.
         """
-        return await self.store.forget(user_id, session_id=session_id, before=before)
+        return await self.store.forget(user_id, session_id=session_id, before=before, secure=secure)
 
     async def export(self, user_id: str | None) -> dict[str, Any]:
         """All of a user's memory as plain JSON values, for `import_`: blocks, all versions of facts, episodes."""

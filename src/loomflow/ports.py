@@ -274,9 +274,17 @@ class Store(Protocol):
         ...
 
     async def forget(
-        self, user_id: str | None, *, session_id: str | None = None, before: datetime | None = None
+        self,
+        user_id: str | None,
+        *,
+        session_id: str | None = None,
+        before: datetime | None = None,
+        secure: bool = False,
     ) -> Forgotten:
-        """Delete rows, vectors and index entries: all of a user, one session, or what is older than `before`."""
+        """Delete rows, vectors and index entries: all of a user, one session, or what is older than `before`.
+
+        With `secure`, nothing of it is left in the files of the database either.
+        """
         ...
 
     async def users(self) -> list[str | None]:

@@ -10,7 +10,9 @@ import pytest
 
 import loomflow
 
-MODULES = sorted(info.name for info in pkgutil.walk_packages(loomflow.__path__, "loomflow.") if "__main__" not in info.name)
+MODULES = sorted(
+    info.name for info in pkgutil.walk_packages(loomflow.__path__, "loomflow.") if "__main__" not in info.name
+)
 
 
 @pytest.mark.parametrize("name", MODULES)

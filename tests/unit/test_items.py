@@ -81,7 +81,7 @@ def test_valid_time_cannot_end_before_it_begins() -> None:
 
 
 def test_times_are_in_utc_and_naive_ones_are_read_as_utc() -> None:
-    naive = datetime(2026, 7, 1, 12, 0)  # noqa: DTZ001 - what a caller may hand in
+    naive = datetime(2026, 7, 1, 12, 0)
     assert episode(occurred_at=naive).occurred_at == datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
     aware = episode(occurred_at=naive.replace(tzinfo=LISBON_SUMMER)).occurred_at
     assert (aware, aware and aware.tzinfo) == (datetime(2026, 7, 1, 11, 0, tzinfo=UTC), UTC)

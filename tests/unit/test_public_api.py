@@ -84,7 +84,9 @@ def test_import_loads_nothing_heavy() -> None:
 
 
 def test_making_an_agent_loads_nothing_heavy() -> None:
-    code = "from loomflow import Agent, Tuning\nAgent('Hi', model='gpt-4.1-mini', memory='sqlite:./x.db', tuning=Tuning())"
+    code = (
+        "from loomflow import Agent, Tuning\nAgent('Hi', model='gpt-4.1-mini', memory='sqlite:./x.db', tuning=Tuning())"
+    )
     assert not loaded_after(code) & HEAVY
 
 

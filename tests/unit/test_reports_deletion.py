@@ -76,7 +76,9 @@ async def test_what_was_forgotten_is_not_in_the_file_any_more(tmp_path: Path) ->
         await memory.remember([Episode(f"about boats {n}", "yes", session_id="s", user_id="kept") for n in range(50)])
         await fill(memory, "gone", facts=20, episodes=50)
         await Agent(model=EchoModel(), memory=memory).run(f"{SECRET}?", user_id="gone")
-        await memory.forget(user_id="gone")
+        await memory.forget(user_id="gone", secure=True)
+        assert set(occurrences(tmp_path).values()) == {0}
+        assert len(await memory.recall("boats", user_id="kept", limit=50)) == 50
     assert occurrences(tmp_path) == {"memory.db": 0}
 
 

@@ -20,7 +20,7 @@ LOOK_ALIKE: list[tuple[str | None, str | None]] = [
     ("a/b", "a"), ("a:b", "a"), ("u1' OR '1'='1", "u1"), ("用户1", "用户１"), ("x" * 1024, "x" * 1023),
 ]  # fmt: skip
 HOSTILE = [
-    "f2c59d63-a7a7-b5e6-8000-000000000000", "lea@example.org", "o'brien", '"', "用户1", "x" * 1000, "a-b:c*d^e(f)",
+    "0b9c1f1e-4d2a-4b53-8a55-3f7d2a61c9d4", "ida@example.org", "o'brien", '"', "用户1", "x" * 1000, "a-b:c*d^e(f)",
     "{id}", "%s",
     "NOT", "AND OR", "NEAR(a b)", "u:1", "..", "../etc", "C:\\x", "👩‍👩‍👧", "\u202e", " lead", "?",
     ":id", "$1", "-1", "0",
@@ -84,20 +84,20 @@ async def test_sessions_and_blocks_with_names_that_look_alike_are_apart(memory: 
     assert [message.content for message in await memory.session_messages(other)] == ["in other"]
 
 
-@pytest.mark.parametrize(("first", "second"), [("alma", "bo"), (None, "bo"), ("alma", None)])
+@pytest.mark.parametrize(("first", "second"), [("ana", "bo"), (None, "bo"), ("ana", None)])
 async def test_two_users_of_one_session_id_have_two_conversations(
     memory: Memory, first: str | None, second: str | None
 ) -> None:
     echo = EchoModel()
     agent = Agent(model=echo, memory=memory)
-    await agent.run("My name is Alma and I love pizza", user_id=first, session_id="shared-1")
-    await agent.run("What is my name?", user_id=second, session_id="shared-1")
+    await agent.run("call me Alma, I keep bees", user_id=first, session_id="shared-1")
+    await agent.run("who am I?", user_id=second, session_id="shared-1")
     request = echo.requests[1]
-    assert request.messages == (("user", "What is my name?"),)
+    assert request.messages == (("user", "who am I?"),)
     assert "Alma" not in request.system
     await agent.run("And now?", user_id=first, session_id="shared-1")
     assert [text for role, text in echo.requests[2].messages if role == "user"] == [
-        "My name is Alma and I love pizza", "And now?",
+        "call me Alma, I keep bees", "And now?",
     ]  # fmt: skip
 
 

@@ -20,6 +20,8 @@ import pytest
 
 from loomflow import Agent, ConflictError, EchoModel, Episode, Fact, Memory, SchemaError, StoreError
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT = 60
 WRITES = 200
 THREADS, APPENDS = 8, 10

@@ -27,27 +27,27 @@ BUDGETS = [None, 1500, 200]
 @pytest.mark.parametrize("tokens", BUDGETS)
 @pytest.mark.parametrize("turns", [3, 14, 60])
 async def test_own_turns_do_not_crowd_out_other_conversations(memory: Memory, turns: int, tokens: int | None) -> None:
-    await memory.remember(Episode("we booked the hotel Fjordhus", "for the Oslo weekend", session_id="february"))
+    await memory.remember(Episode("we booked the hotel Nordlys", "for the Bergen weekend", session_id="february"))
     await memory.remember(
-        [Episode("my trip to Oslo", "what about your trip to Oslo?", session_id="now") for _ in range(turns)]
+        [Episode("my trip to Bergen", "what about your trip to Bergen?", session_id="now") for _ in range(turns)]
     )
     tuning = Tuning(memory_token_budget=tokens)
-    injection = await memory.inject("my trip to Oslo", session_id="now", tuning=tuning)
+    injection = await memory.inject("my trip to Bergen", session_id="now", tuning=tuning)
     assert injection.problems == ()
-    assert "Fjordhus" in injection.text
+    assert "Nordlys" in injection.text
     assert "what about" not in injection.text
     echo = EchoModel()
-    await Agent(model=echo, memory=memory, tuning=tuning).run("my trip to Oslo", session_id="now")
-    assert "Fjordhus" in echo.requests[0].system
+    await Agent(model=echo, memory=memory, tuning=tuning).run("my trip to Bergen", session_id="now")
+    assert "Nordlys" in echo.requests[0].system
     assert "what about" not in echo.requests[0].system
     assert sum(role == "user" for role, _ in echo.requests[0].messages) == turns + 1
 
 
 async def test_facts_told_in_this_conversation_are_not_repeated(memory: Memory) -> None:
-    result = await Agent(model=EchoModel(), memory=memory).run("I moved to Oslo", session_id="now")
-    await memory.facts.append(Fact("user", "lives_in", "Oslo", source_episode_id=result.run_id))
-    assert "lives_in" not in (await memory.inject("Oslo", session_id="now")).text
-    assert "lives_in" in (await memory.inject("Oslo", session_id="another")).text
+    result = await Agent(model=EchoModel(), memory=memory).run("I moved to Bergen", session_id="now")
+    await memory.facts.append(Fact("user", "lives_in", "Bergen", source_episode_id=result.run_id))
+    assert "lives_in" not in (await memory.inject("Bergen", session_id="now")).text
+    assert "lives_in" in (await memory.inject("Bergen", session_id="another")).text
 
 
 # Nothing twice
@@ -121,7 +121,7 @@ async def test_a_fact_stated_on_three_days_is_one_fact(memory: Memory, words: tu
 # Scores that say what they are
 
 
-@pytest.mark.parametrize("text", ["Ola's passport expires 2031-04-02", "护照2031年到期", "x1-77/B"])
+@pytest.mark.parametrize("text", ["the lease of the boat ends on 2031-04-02", "护照2031年到期", "x1-77/B"])
 async def test_an_exact_match_is_recalled_first_and_recognised_as_known(memory: Memory, text: str) -> None:
     await memory.facts.append([Fact("Ola", "note", f"something else {number}") for number in range(8)])
     await memory.facts.append(Fact("Ola", "note", text))

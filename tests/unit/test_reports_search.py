@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from loomflow import Agent, ConfigError, EchoModel, Episode, Fact, Memory, Tuning
 
 IDENTIFIERS = [
-    "4be1-77AA-90c2-ee01", "0b9c1f1e-4d2a-4b53-8a55-3f7d2a61c9d4", "lea@example.org", "v2.14.0-rc1", "/etc/app/conf.d",
+    "4be1-77AA-90c2-ee01", "0b9c1f1e-4d2a-4b53-8a55-3f7d2a61c9d4", "ida@example.org", "v2.14.0-rc1", "/etc/app/conf.d",
     "C++17", "#launch", "+351 912-555-010", "https://x.example/?q=1&r=2", "O'Neill", "rock'n'roll", "snake_case_name",
     "{{slot}}", "100%", "col:umn", "x^2", '"quoted"', "(parens", "star*", "a AND b OR NOT c", "NEAR(tea, 2)",
     "tea; DROP TABLE",
@@ -54,7 +54,7 @@ async def test_a_run_can_ask_for_an_identifier(memory: Memory, identifier: str) 
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        ("where is Marta living these days", "moved from Porto to Braga in spring"),
+        ("where is Petra living these days", "moved from Ghent to Leon in spring"),
         ("when will the kitchen team talk about the rota", "the kitchen team plans it on Tuesdays"),
         ("did anybody from the garden club call back yesterday", "the garden club called"),
         ("Tuesdays?", "the kitchen team plans it on Tuesdays"),
@@ -65,7 +65,7 @@ async def test_a_question_in_a_sentence_needs_only_some_of_its_words(
 ) -> None:
     await memory.facts.append(
         [
-            Fact("Marta", "did", "moved from Porto to Braga in spring"),
+            Fact("Petra", "did", "moved from Ghent to Leon in spring"),
             Fact("rota", "note", "the kitchen team plans it on Tuesdays"),
             Fact("Sunday", "note", "the garden club called"),
         ]

@@ -104,7 +104,7 @@ async def test_a_request_holds_one_memory_block_and_the_history_none(memory: Mem
     await memory.update_block("profile", f"{marker} " * 200)
     echo = EchoModel()
     agent = Agent("Be kind.", model=echo, memory=memory)
-    prompts = ["ping one", "ping two", "ping three"]
+    prompts = ["first call", "second call", "third call"]
     for number, prompt in enumerate(prompts):
         result = await agent.run(prompt, session_id="s")
         request = echo.requests[number]
@@ -118,23 +118,23 @@ async def test_a_request_holds_one_memory_block_and_the_history_none(memory: Mem
     ]
     assert marker not in repr((await memory.export(None))["episodes"])
     await memory.update_block("profile", "changed")
-    await agent.run("ping four", session_id="s")
+    await agent.run("fourth call", session_id="s")
     assert marker not in repr(echo.requests[-1])
 
 
 async def test_what_is_injected_is_not_learned_again(memory: Memory) -> None:
-    await memory.update_block("persona", "You are Nova, a support agent")
-    await memory.facts.append(Fact("user", "lives_in", "Turin"))
-    agent = Agent("Be kind.", model=EchoModel("happy to help: "), memory=memory)
+    await memory.update_block("persona", "You are Vega, who helps sailors")
+    await memory.facts.append(Fact("user", "lives_in", "Trieste"))
+    agent = Agent("Be kind.", model=EchoModel("glad to be of use: "), memory=memory)
     for number in range(20):
-        result = await agent.run("thanks! and Turin?", session_id=f"s{number % 3}")
-        assert "Turin" in result.injection.text
-    assert [fact.object for fact in await memory.facts.history()] == ["Turin"]
+        result = await agent.run("good! and Trieste?", session_id=f"s{number % 3}")
+        assert "Trieste" in result.injection.text
+    assert [fact.object for fact in await memory.facts.history()] == ["Trieste"]
     assert [block.version for block in await memory.working()] == [1]
     episodes = await memory.store.episodes(None)
-    assert {episode.text for episode in episodes} == {"thanks! and Turin?\nhappy to help: thanks! and Turin?"}
+    assert {episode.text for episode in episodes} == {"good! and Trieste?\nglad to be of use: good! and Trieste?"}
     assert len(episodes) == 20
-    assert "Nova" not in repr((await memory.export(None))["episodes"])
+    assert "Vega" not in repr((await memory.export(None))["episodes"])
 
 
 @pytest.mark.parametrize("rows", [0, 1, 100])
@@ -228,7 +228,7 @@ async def end_by_leaving_a_stream(agent: Agent, started: asyncio.Event) -> None:
 @pytest.mark.parametrize(
     "end", [end_by_cancelling, end_by_timeout, end_by_cancelling_a_stream, end_by_leaving_a_stream]
 )
-@pytest.mark.parametrize("again", ["are you there?", "look it up"])
+@pytest.mark.parametrize("again", ["hello again?", "look it up"])
 async def test_a_run_that_was_cut_off_in_a_tool_leaves_the_session_usable(
     path: Path, end: Callable[[Agent, asyncio.Event], object], again: str
 ) -> None:

@@ -201,14 +201,14 @@ async def test_the_end_that_is_planned_is_shown_with_a_true_fact(memory: Memory)
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (("Tomás", "manages", "compliance team"), ("Tomás", "administers", "the code host")),
-        (("Tomás", "works_at", "Halden"), ("Tomás", "administers", "Halden code host")),
-        (("Tomás", "likes", "tea"), ("Tomás", "likes", "coffee")),
-        (("Tomás", "speaks", "Czech"), ("Tomás", "speaks", "Welsh")),
-        (("Tomás", "allergic_to", "nuts"), ("Tomás", "allergic to", "shellfish")),
-        (("Tomás", "lives_in", "Brno"), ("Tomás's sister", "lives_in", "Cardiff")),
-        (("Tomás", "lives_in", "Brno"), ("Tomás", "lived_in", "Cardiff")),
-        (("Tomás", "email", "t@a.example"), ("Tomás", "phone", "555")),
+        (("Ines", "manages", "night shift"), ("Ines", "administers", "the web server")),
+        (("Ines", "works_at", "Aldgate"), ("Ines", "administers", "Aldgate web server")),
+        (("Ines", "likes", "tea"), ("Ines", "likes", "coffee")),
+        (("Ines", "speaks", "Czech"), ("Ines", "speaks", "Welsh")),
+        (("Ines", "allergic_to", "nuts"), ("Ines", "allergic to", "shellfish")),
+        (("Ines", "lives_in", "Leon"), ("Ines's sister", "lives_in", "Ghent")),
+        (("Ines", "lives_in", "Leon"), ("Ines", "lived_in", "Ghent")),
+        (("Ines", "email", "t@a.example"), ("Ines", "phone", "555")),
     ],
 )
 async def test_a_new_fact_ends_no_fact_about_something_else(
@@ -222,19 +222,19 @@ async def test_a_new_fact_ends_no_fact_about_something_else(
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1), (0, 2, 1), (1, 0, 2)])
 async def test_late_news_of_the_past_takes_its_place_in_the_past(memory: Memory, order: Sequence[int]) -> None:
-    values = [("Harbor Lane", 2022), ("Midway", 2024), ("Pinewick", 2026)]
+    values = [("Quay Street", 2022), ("High Street", 2024), ("Mill Road", 2026)]
     for day, index in enumerate(order):
         name, year = values[index]
         memory.store.clock = lambda day=day: NOW + timedelta(days=day)
         await memory.facts.append(Fact("user", "works at", name, valid_from=datetime(year, 2, 1)))
     (current,) = await memory.facts.query()
-    assert current.object == "Pinewick"
+    assert current.object == "Mill Road"
     spans = {
         fact.object: (fact.valid_from and fact.valid_from.year, fact.valid_until and fact.valid_until.year)
         for fact in await memory.facts.history()
         if fact.retired_at is None
     }
-    assert spans == {"Harbor Lane": (2022, 2024), "Midway": (2024, 2026), "Pinewick": (2026, None)}
+    assert spans == {"Quay Street": (2022, 2024), "High Street": (2024, 2026), "Mill Road": (2026, None)}
     told = {fact.object: fact.recorded_at for fact in reversed(await memory.facts.history())}
     assert told == {values[index][0]: NOW + timedelta(days=day) for day, index in enumerate(order)}
 

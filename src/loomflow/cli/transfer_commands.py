@@ -144,6 +144,9 @@ def forget(
         datetime | None,
         typer.Option("--before", metavar="ISO", parser=read_moment, help="Only what is older than this moment."),
     ] = None,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="Leave no trace in the database's files, which are rewritten for it.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete a user's memory for good: all of it, one session, or what is old.
@@ -159,7 +162,7 @@ def forget(
 
     async def work() -> Forgotten:
         async with opened:
-            return await opened.forget(user_id=scopes[0], session_id=session, before=before)
+            return await opened.forget(user_id=scopes[0], session_id=session, before=before, secure=secure)
 
     gone = asyncio.run(work())
     amounts = ", ".join((counted(gone.blocks, "block"), counted(gone.facts, "fact"), counted(gone.episodes, "episode")))

@@ -124,10 +124,15 @@ class BaseStore(ABC):
         await self._set_vectors(check_user_id(user_id), episodes, facts)
 
     async def forget(
-        self, user_id: str | None, *, session_id: str | None = None, before: datetime | None = None
+        self,
+        user_id: str | None,
+        *,
+        session_id: str | None = None,
+        before: datetime | None = None,
+        secure: bool = False,
     ) -> Forgotten:
         session = None if session_id is None else check_id("session_id", session_id)
-        return await self._forget(check_user_id(user_id), session, utc_or_none("before", before))
+        return await self._forget(check_user_id(user_id), session, utc_or_none("before", before), secure=secure)
 
     @abstractmethod
     async def users(self) -> list[str | None]: ...
@@ -189,7 +194,9 @@ class BaseStore(ABC):
     ) -> None: ...
 
     @abstractmethod
-    async def _forget(self, user: str | None, session: str | None, before: datetime | None) -> Forgotten: ...
+    async def _forget(
+        self, user: str | None, session: str | None, before: datetime | None, *, secure: bool
+    ) -> Forgotten: ...
 
     @abstractmethod
     async def _stats(self, user: str | None, *, everyone: bool, embedder: str | None) -> MemoryStats: ...

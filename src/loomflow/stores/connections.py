@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -54,6 +54,15 @@ class Connections:
     async def write(self, work: Work[T]) -> T:
         """Run `work` in a write transaction: all of it is committed, or none if it raises."""
         return await self._run(work, writes=True)
+
+    async def erase_traces(self, statements: Sequence[str]) -> None:
+        """Run `statements`, then rewrite the database and its log, so that nothing deleted is left in the files."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            for statement in (*statements, "COMMIT", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)", "BEGIN"):
+                connection.execute(statement).fetchall()
+
+        await self._run(work, writes=True)
 
     async def aclose(self) -> None:
         """Finish the work that was handed over and close every connection."""
@@ -150,6 +159,15 @@ def _connect(path: Path | None) -> sqlite3.Connection:
     if path is not None and not path.parent.is_dir():
         raise StoreError(f"cannot open {path}: the folder {path.parent} does not exist; create it first")
     connection = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, check_same_thread=False)
+    try:
+        _configure(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _configure(connection: sqlite3.Connection, path: Path | None) -> None:
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA recursive_triggers = ON")
@@ -159,7 +177,6 @@ def _connect(path: Path | None) -> sqlite3.Connection:
         connection.execute("COMMIT")
         _enter_wal(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
-    return connection
 
 
 def _refuse_other_files(path: Path | None) -> None:

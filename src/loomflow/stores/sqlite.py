@@ -313,7 +313,9 @@ class SQLiteStore(BaseStore):
 
     # Everything
 
-    async def _forget(self, user: str | None, session: str | None, before: datetime | None) -> Forgotten:
+    async def _forget(
+        self, user: str | None, session: str | None, before: datetime | None, *, secure: bool
+    ) -> Forgotten:
         def work(db: Connection) -> Forgotten:
             user_no = _find_user(db, user)[0]
             if user_no is None:
@@ -327,7 +329,10 @@ class SQLiteStore(BaseStore):
             _drop_if_empty(db, user_no, everything=everything)
             return Forgotten(blocks=blocks, facts=facts, episodes=episodes)
 
-        return await self._connections.write(work)
+        forgotten = await self._connections.write(work)
+        if secure:
+            await self._connections.erase_traces([SQL["compact_episode_index"], SQL["compact_fact_index"]])
+        return forgotten
 
     async def _stats(self, user: str | None, *, everyone: bool, embedder: str | None) -> MemoryStats:
         def work(db: Connection) -> MemoryStats:

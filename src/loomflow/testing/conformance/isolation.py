@@ -37,7 +37,7 @@ HOSTILE_IDS: list[str | None] = [
     "ana", "Ana", "ANA", "ana ", " ana", "an_", "an%", "ana_lima", "ana-lima", "ana lima", "ana\u00a0lima",
     "o'brien", 'o"brien', "'; DROP TABLE users; --", "' OR '1'='1", "u:7 OR text:x", '7" OR u : "8', "{user}", "%s",
     "$1", ":id",
-    "f2c59d63-a7a7-b5e6-8000-000000000000", "lea@example.org", "https://x.example/?a=b&c=d#e", "a:b", "a/b", "a\\b",
+    "0b9c1f1e-4d2a-4b53-8a55-3f7d2a61c9d4", "ida@example.org", "https://x.example/?a=b&c=d#e", "a:b", "a/b", "a\\b",
     "用户1", "用户１", "\u00e9", "e\u0301", "ﬁ", "fi", "ß", "ss", "İ", "i", "👩‍👩‍👧", "👩",
     "\u202eana", "\ufeffana", "\u200bana",
     "x" * 1023, "x" * 1024, "用" * 1024,

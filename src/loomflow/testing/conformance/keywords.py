@@ -35,9 +35,9 @@ class KeywordConformance(ConformanceBase):
         [
             ("I run along the river every morning", "Where do I go running?"),
             ("We planned two weddings", "the wedding plan"),
-            ("Kitchen rota planning is on Tuesdays", "When is the kitchen rota meeting on Tuesday?"),
-            ("Marta moved to Braga in spring", "where does Marta live now"),
-            ("MARTA MOVED", "marta"),
+            ("Ferry timetable meetings are on Tuesdays", "When is the ferry timetable meeting on Tuesday?"),
+            ("Petra moved to Leon in spring", "where does Petra live now"),
+            ("PETRA MOVED", "petra"),
             ("a café in Zürich", "cafe zurich"),
             ("a cafe in Zurich", "CAFÉ ZÜRICH"),
             ("cafe\u0301 de flore", "café"),
@@ -50,10 +50,10 @@ class KeywordConformance(ConformanceBase):
             ("İstanbul'da yaşıyor", "istanbul"),
             ("İstanbul'da yaşıyor", "İstanbul"),
             ("lives_in Lisbon", "lives"),
-            ("ticket 7C1A90F2-03BD-4E5E belongs to the rollout", "7C1A90F2-03BD-4E5E"),
-            ("she doesn't eat shellfish", "doesn't eat"),
+            ("record 4BE1-77AA-90C2 belongs to the launch", "4BE1-77AA-90C2"),
+            ("she doesn't keep parrots", "doesn't keep"),
             ("release v2.14.0-rc1", "what is in 2.14.0?"),
-            ("mail lea@example.org", "lea@example.org"),
+            ("mail ida@example.org", "ida@example.org"),
         ],
     )
     async def test_a_question_finds_texts_that_share_a_word(self, store: Store, text: str, question: str) -> None:
@@ -66,13 +66,13 @@ class KeywordConformance(ConformanceBase):
     @pytest.mark.parametrize(
         ("text", "question"),
         [
-            ("重构计划改到周五", "计划"),
-            ("重构计划改到周五", "划"),
-            ("重构计划改到周五", "重"),
-            ("重构计划改到周五", "五"),
-            ("重构计划改到周五", "周五开会"),
-            ("来週の歯医者は火曜日です", "歯医者"),
-            ("来週の歯医者は火曜日です", "歯"),
+            ("周五之前要登录系统", "登录"),
+            ("周五之前要登录系统", "登"),
+            ("周五之前要登录系统", "周"),
+            ("周五之前要登录系统", "统"),
+            ("周五之前要登录系统", "周五开会"),
+            ("来週の会議は京都です", "会議"),
+            ("来週の会議は京都です", "京"),
             ("カラオケが好き", "カラオケ"),
             ("ｶﾗｵｹが好き", "カラオケ"),
             ("서울에서 만나요", "서울"),
@@ -117,16 +117,16 @@ class KeywordConformance(ConformanceBase):
     @pytest.mark.parametrize("backwards", [False, True])
     async def test_more_matching_words_rank_higher(self, store: Store, backwards: bool) -> None:
         ranked = [
-            "Kitchen rota planning",
-            "Rota planning, a list of things for the garden",
-            "Planning, a list of all the things for the garden",
+            "Ferry harbour timetable",
+            "Harbour timetable, a list of things for the garden",
+            "Timetable, a list of all the things for the garden",
         ]
         for text in reversed(ranked) if backwards else ranked:
             await add_episodes(store, None, told(text))
             await add_facts(store, None, Fact("note", "says", text))
         for _ in range(2):
-            assert await said(store, None, asking("kitchen rota planning")) == ranked
-            assert await stated(store, None, asking("kitchen rota planning")) == ranked
+            assert await said(store, None, asking("ferry harbour timetable")) == ranked
+            assert await stated(store, None, asking("ferry harbour timetable")) == ranked
 
     @requires(KEYWORDS)
     async def test_a_rare_word_counts_more_than_a_common_one(self, store: Store) -> None:

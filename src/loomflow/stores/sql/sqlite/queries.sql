@@ -174,6 +174,11 @@ WHERE user_no = :user_no AND retired_at IS NULL AND NOT EXISTS (
     SELECT 1 FROM vectors v WHERE v.user_no = f.user_no AND v.kind = 1 AND v.embedder_no = :embedder_no AND v.item_no = f.no)
 ORDER BY no LIMIT :limit;
 
+-- name: compact_episode_index
+INSERT INTO episode_index (episode_index) VALUES ('optimize');
+-- name: compact_fact_index
+INSERT INTO fact_index (fact_index) VALUES ('optimize');
+
 -- name: counts
 SELECT
     (SELECT count(*) FROM users WHERE :user_no IS NULL OR no = :user_no),
