@@ -229,17 +229,17 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             "imports": bench.imports,
         },
         "imports": bench.import_costs(sys.executable, IMPORTS),
-        "sizes": {},
+        "sizes": dict[str, Any](),
     }
-    python = ""
+    python, peers = "", dict[str, Any]()
     if options.reference or options.reference_python:
         python = reference_python(options, folder)
         costs = bench.import_costs(python, PEER_IMPORTS)
-        results["reference"] = {"package": REFERENCE, "imports": costs, "sizes": {}}
+        results["reference"] = {"package": REFERENCE, "imports": costs, "sizes": peers}
     for size in options.sizes:  # one right after the other: the machine is not equally fast at all times
         results["sizes"][str(size)] = bench.ours(size)
         if python and (size <= 10_000 or options.reference_full):
-            results["reference"]["sizes"][str(size)] = bench.peer(size, python)
+            peers[str(size)] = bench.peer(size, python)
     if not options.one_user:
         episodes, users = (options.sizes[0], 10) if options.quick else MANY
         results["many_users"] = {"episodes": episodes, "users": users} | bench.ours(episodes, users)

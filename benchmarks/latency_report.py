@@ -132,12 +132,20 @@ def _ratios(results: Mapping[str, Any]) -> str:
         for case, name in NAMES.items():
             if case in theirs:
                 ours_ms, theirs_ms = (whose[case]["cpu_ms"]["median"] for whose in (ours, theirs))
-                rows.append(
-                    (f"{int(size):,}", name, _ms(ours_ms), _ms(theirs_ms), f"{theirs_ms / ours_ms:.1f}",
-                     f"{ours[case]['peak_mb']:.0f}", f"{theirs[case]['peak_mb']:.0f}", f"{ours[case]['yardstick_ms']:.0f}",
-                     f"{theirs[case]['yardstick_ms']:.0f}")
-                )  # fmt: skip
-    heads = ("episodes", "call", "loomflow CPU", "peer CPU", "ratio", "loomflow MB", "peer MB", "loop", "peer loop")
+                times = (_ms(ours_ms), _ms(theirs_ms), f"{theirs_ms / ours_ms:.1f}")
+                others = [f"{whose[case][key]:.0f}" for key in ("peak_mb", "yardstick_ms") for whose in (ours, theirs)]
+                rows.append((f"{int(size):,}", name, *times, *others))
+    heads = (
+        "episodes",
+        "call",
+        "loomflow CPU",
+        "peer CPU",
+        "ratio",
+        "loomflow MB",
+        "peer MB",
+        "loomflow loop",
+        "peer loop",
+    )
     return (
         f"## Peer\n\n`{peer['package']}` of the package index, another library of this name: its SQLite memory with "
         f"its default embedder, in the same run, on the same corpus and questions. Medians.\n\n{_table(heads, rows)}"

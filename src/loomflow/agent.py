@@ -7,6 +7,7 @@ import importlib
 import logging
 import os
 import re
+import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("loomflow")
 
+ENGINE = "loomflow.context.engine"
 _HTTP = re.compile(r"https?://[^\s/]")
 
 Result = TypeVar("Result")
@@ -209,6 +211,8 @@ class Agent:
         session = new_id() if session_id is None else check_id("session_id", session_id)
         plain = check_metadata("metadata", metadata or {})
         text = self._prompt_text(prompt)
+        if ENGINE not in sys.modules:  # the import takes a second, which the event loop must not wait for
+            await asyncio.to_thread(_engine)
         is_text = isinstance(prompt, str)
         async with self.memory.session_locks.hold((user, session)) as hold:
             model = await self._models.get()
@@ -400,7 +404,7 @@ def _as_text(output: object) -> str:
 def _engine() -> Any:
     """The pydantic-ai side, loaded with the first run, without the notice that it prints to terminals."""
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
-    return importlib.import_module("loomflow.context.engine")
+    return importlib.import_module(ENGINE)
 
 
 def _sessions() -> Any:

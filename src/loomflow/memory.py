@@ -5,9 +5,11 @@ This is the one module that chains the stages: recall, rank, pack, render.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import os
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property, partial
@@ -61,6 +63,7 @@ class Memory:
         if embedder != "default" and isinstance(embedder, str):
             raise ConfigError.of("embedder", '"default", an embedder, a function or None', embedder)
         self._store = store
+        self._making = threading.Lock()
         self._embedder_spec = embedder
         self._max_block_chars = check_limit("max_block_chars", max_block_chars)
         self._warned: set[str] = set()
@@ -92,10 +95,13 @@ class Memory:
             raise ConfigError("memory postgresql://... is not supported by this version; use sqlite:PATH or inmemory")
         return cls(partial(_store_at, location), embedder=embedder, max_block_chars=max_block_chars)
 
-    @cached_property
+    @property
     def store(self) -> Store:
         """The store behind this memory."""
-        return self._store() if callable(self._store) else self._store
+        with self._making:
+            if callable(self._store):
+                self._store = self._store()
+            return self._store
 
     @cached_property
     def embedder(self) -> Embedder | None:
@@ -104,7 +110,13 @@ class Memory:
             return None
         return importlib.import_module("loomflow.embedders").resolve_embedder(self._embedder_spec)
 
+    async def _load(self) -> None:
+        """Import what the store and the embedder need in a thread: the event loop must not wait for it."""
+        if callable(self._store):
+            await asyncio.to_thread(lambda: (self.store, self.embedder))
+
     async def __aenter__(self) -> Self:
+        await self._load()
         await self.store.open()
         return self
 
@@ -287,6 +299,7 @@ class Memory:
         Raises:
             ConfigError: an argument has the wrong form.
         """
+        await self._load()
         tuning = tuning or Tuning()
         question = Question(
             check_text("query", query),

@@ -171,7 +171,11 @@ BlockPlan = Callable[[MemoryBlock | None], MemoryBlock | None]
 """From the block as it is (None: there is none) to the block as it shall be (None: delete it). Pure."""
 
 FactPlan = Callable[[Sequence[Fact], Fact], FactChanges]
-"""From the facts believed and one new fact to what changes. Pure; `bitemporal.supersede` is one."""
+"""From the facts believed and one new fact to what changes. Pure; `bitemporal.supersede` is one.
+
+It is given the facts that the new one can change: that with its id, and those with its subject and predicate; where the
+predicate gathers values, only those with its object too.
+"""
 
 
 class Store(Protocol):

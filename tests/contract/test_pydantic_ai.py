@@ -40,8 +40,7 @@ CHAT_CALL = {"id": "c1", "type": "function", "function": {"name": "look_up", "ar
 CHAT: dict[str, Any] = {
     "model": "gpt-4.1-mini",
     "messages": [
-        {"role": "system", "content": "Be brief."},
-        {"role": "system", "content": BLOCK},
+        {"role": "system", "content": f"Be brief.\n\n{BLOCK}"},
         *HISTORY,
         QUESTION,
         {"role": "assistant", "content": None, "tool_calls": [CHAT_CALL]},

@@ -42,9 +42,7 @@ class Wire:
         return stream.result
 
     def head(self, *parts: str) -> list[Said]:
-        """The leading system section as the endpoint spells it: messages of its own, or one `instructions` text."""
-        if self.endpoint == "chat":
-            return [("system", part) for part in parts]
+        """The leading system section: one message, or one `instructions` text."""
         return [("system", "\n\n".join(parts))]
 
     @property

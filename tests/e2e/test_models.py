@@ -126,7 +126,7 @@ async def test_model_that_is_built_already_gets_the_block(memory: Memory) -> Non
     agent = Agent("Be brief.", model=FunctionModel(answer), memory=memory)
     result = await agent.run("What does Alice like?", user_id="alice")
     assert result.output == "Tea."
-    assert seen == [["Be brief.", result.injection.text]]
+    assert seen == [[f"Be brief.\n\n{result.injection.text}"]]
     assert result.injection.text.splitlines()[1:] == ["Known facts:", "- Alice likes tea"]
 
 

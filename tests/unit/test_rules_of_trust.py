@@ -155,7 +155,10 @@ def refuses(texts: list[str]) -> list[list[float]]:
         (refuses, "ConnectionError: no route to host"),
         (
             two_vectors_for_one,
-            "EmbedderError: embedder function:two_vectors_for_one must return 1 rows of numbers for 1 texts, got (2, 2)",
+            (
+                "EmbedderError: embedder function:two_vectors_for_one must return 1 rows of numbers for 1 texts, "
+                "got (2, 2)"
+            ),
         ),
         (HangingEmbedder(), "timed out"),
     ],

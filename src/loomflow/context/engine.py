@@ -31,6 +31,9 @@ from .sessions import texts_of
 from .wire import sendable
 
 EXTRAS = {"anthropic": "anthropic", "google": "google", "google-cloud": "google"}
+CACHING_SYSTEMS = ("anthropic", "bedrock")
+"""Providers that cache the instructions as a part of their own. Elsewhere instructions and block are one system
+message: the chat templates of several local models refuse a second one."""
 KEYLESS = "no-key-needed"
 _KEY = re.compile(r"`([A-Z][A-Z0-9_]*_KEY)`")
 
@@ -76,8 +79,12 @@ class InjectingModel(WrapperModel):
     def _with_block(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
         if not self._block:
             return parameters
+        parts = list(parameters.instruction_parts or [])
         block = InstructionPart(content=self._block, dynamic=True)
-        return replace(parameters, instruction_parts=[*(parameters.instruction_parts or []), block])
+        if not self.wrapped.system.startswith(CACHING_SYSTEMS):
+            texts = [part.content for part in (*parts, block)]
+            return replace(parameters, instruction_parts=[InstructionPart(content="\n\n".join(texts), dynamic=True)])
+        return replace(parameters, instruction_parts=[*parts, block])
 
 
 def models_of(model: Any, base_url: str | None, api_key: str | None) -> ModelPerLoop:

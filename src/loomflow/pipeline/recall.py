@@ -26,8 +26,8 @@ DEPTH = 32
 """How far each of the two searches is read at first."""
 
 DEEPER = 8
-MAX_DEPTH = DEPTH * DEEPER * DEEPER
-"""How far they are read, in steps of `DEEPER`, while repetitions take the places of what says something new."""
+MAX_DEPTH = DEPTH * DEEPER
+"""How far they are read where repetitions take the places of what says something new."""
 
 MAX_QUERY_CHARS = 20_000
 """Of a longer question, the beginning and the end are searched for."""

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from loomflow.bitemporal import FactChanges, predicate_key
+from loomflow.bitemporal import FactChanges, is_single_valued, predicate_key
 from loomflow.items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats
 from loomflow.ports import BlockPlan, Clock, Embedded, FactFilter, FactPlan, Found, NewEpisode, OpenRun, Search, Turn
 from loomflow.words import normal_form
@@ -44,6 +44,7 @@ SQL: Final = queries("sqlite")
 EPISODE, FACT = 0, 1
 KINDS: Final = ("episodes", "facts")
 ALL_ROWS = -1
+MAX_COMPARED = 10_000
 
 Connection = sqlite3.Connection
 
@@ -124,16 +125,16 @@ class SQLiteStore(BaseStore):
     def _add_fact(
         self, db: Connection, user_no: int, user: str | None, fact: Fact, embedded: Embedded, plan: FactPlan
     ) -> FactChanges:
-        rows = db.execute(SQL["believed_facts"], fact_columns(fact, user_no)).fetchall()
-        changes = plan([fact_of(row, user) for row in rows], fact)
-        texts = {row[0]: fact_of(row, user).text for row in rows}
-        numbers = {row[1]: row[0] for row in rows}
+        key = fact_columns(fact, user_no) | {"gathers": not is_single_valued(fact.predicate)}
+        believed = {row[0]: fact_of(row, user) for row in db.execute(SQL["believed_facts"], key)}
+        changes = plan(list(believed.values()), fact)
+        numbers = {old.id: number for number, old in believed.items()}
         for old in changes.retire:
             db.execute(SQL["retire_fact"], fact_columns(old, user_no)).fetchall()
         for version in changes.add:
             (number,) = db.execute(SQL["add_fact"], fact_columns(version, user_no)).fetchone()
             before = numbers.get(version.id)
-            if before is not None and texts[before] == version.text:
+            if before is not None and believed[before].text == version.text:
                 db.execute(SQL["copy_vectors"], {"user_no": user_no, "from_no": before, "to_no": number})
             elif version.text == fact.text:
                 _write_vector(db, user_no, FACT, number, embedded)
@@ -229,6 +230,8 @@ class SQLiteStore(BaseStore):
 
         numbers, cosines = self._vectors.cosines(key, epoch, unit, load) if row else NO_COSINES
         if key not in self._compared:
+            if len(self._compared) >= MAX_COMPARED:
+                self._compared.clear()
             self._compared.add(key)
             (count,) = db.execute(SQL[f"count_{KINDS[kind]}"], {"user_no": user_no}).fetchone()
             missing = count - len(numbers)

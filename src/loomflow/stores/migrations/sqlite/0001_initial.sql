@@ -71,7 +71,7 @@ CREATE TABLE facts (
     metadata          TEXT    NOT NULL,
     index_text        TEXT
 );
-CREATE INDEX facts_by_key ON facts (user_no, subject_key, predicate_key);
+CREATE INDEX facts_by_key ON facts (user_no, subject_key, predicate_key, object_key);
 CREATE UNIQUE INDEX believed_facts ON facts (user_no, id) WHERE retired_at IS NULL;
 
 CREATE TABLE embedders (

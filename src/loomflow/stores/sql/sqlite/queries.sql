@@ -93,7 +93,8 @@ SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at,
        source_episode_id, metadata
 FROM facts
 WHERE user_no = :user_no AND retired_at IS NULL
-  AND ((subject_key = :subject_key AND predicate_key = :predicate_key) OR id = :id)
+  AND ((subject_key = :subject_key AND predicate_key = :predicate_key AND (NOT :gathers OR object_key = :object_key))
+       OR id = :id)
 ORDER BY no;
 -- name: fact_by_id
 SELECT no FROM facts WHERE user_no = :user_no AND id = :id AND retired_at IS NULL;
