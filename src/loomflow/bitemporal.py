@@ -208,10 +208,12 @@ def _place_from_its_start(peers: Sequence[Fact], new: Fact) -> tuple[Fact, Versi
 
 
 def _place_in_the_past(peers: Sequence[Fact], new: Fact) -> tuple[Fact, Versions]:
-    """It was over when it was told, and began nobody knows when: it ends nothing, and begins after what is known."""
+    """It was over when it was told, and began nobody knows when: it ends nothing, and goes before what is known."""
     end = new.valid_until
     assert end is not None
     later = [p for p in peers if p.valid_from is None and (p.valid_until is None or p.valid_until > end)]
-    before = [p for p in peers if p not in later and started(p) < end]
-    start = max((min(p.valid_until or end, end) for p in before), default=None)
-    return replace(new, valid_from=start), [(p, replace(p, valid_from=max(started(p), end))) for p in later]
+    known = [p for p in peers if p not in later and started(p) < end]
+    until = min([started(p) for p in known if p.valid_until is None or p.valid_until >= end], default=end)
+    start = max((min(p.valid_until or until, until) for p in known if started(p) < until), default=None)
+    moved = [(p, replace(p, valid_from=max(started(p), end))) for p in later]
+    return replace(new, valid_from=start, valid_until=until), moved

@@ -82,7 +82,7 @@ async def test_r1_block_is_once_in_each_request_of_a_run_with_tools() -> None:
         await memory.update_block("profile", "Vegetarian.")
         agent = Agent("Be brief.", model=FunctionModel(answer), memory=memory, tools=[clock])
         assert (await agent.run("What time is it?")).output == "noon"
-    assert seen == [["Be brief.", f"{NOTE}\nBlock profile:\n> Vegetarian."]] * 3
+    assert seen == [[f"Be brief.\n\n{NOTE}\nBlock profile:\n> Vegetarian."]] * 3
 
 
 async def test_r1_without_anything_to_inject_there_is_no_block() -> None:
