@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 
 import regex
 
@@ -73,6 +74,7 @@ def normal_form(text: str) -> str:
     return " ".join(word.strip(_CLAUSE_ENDS) or word for word in fold(text).split())
 
 
+@lru_cache(maxsize=256)
 def saying(text: str) -> str:
     """What a text says, for telling repetitions: its normal form without words that carry no meaning of their own.
 

@@ -33,6 +33,8 @@ _BREAKS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
+_SUSPECT = re.compile(f"{_INVISIBLE.pattern}|[<\\[{TURN_MARK}]")
+"""What a harmless line has nothing of: most lines pass with this one look."""
 _TAGS = (
     "s|bos|eos|pad|unk|mask|system|user|assistant|tool|human|think|thinking|start_of_turn|end_of_turn|start_header_id|"
     "end_header_id|tool_call|tool_calls|tool_response|tool_result|tool_results|function_call|function_calls"
@@ -75,6 +77,8 @@ def harmless(line: str) -> str:
 
     Markup loses its opening bracket to a look-alike, so neither a reader nor a chat template takes it for structure.
     """
+    if not _SUSPECT.search(line):
+        return line
     visible = _INVISIBLE.sub("", line).replace(TURN_MARK, " ")
     return _CHAT_MARKUP.sub(lambda bracket: "‹" if bracket[0] == "<" else "⁅", visible)
 

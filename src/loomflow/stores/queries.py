@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
+HERE = Path(__file__).parent
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
 @cache
 def queries(dialect: str) -> dict[str, str]:
     """The named queries of a dialect, by name. A query starts at its `-- name:` line."""
-    source = (files("loomflow.stores") / "sql" / dialect / "queries.sql").read_text(encoding="utf-8")
+    source = (HERE / "sql" / dialect / "queries.sql").read_text(encoding="utf-8")
     parts = _NAME.split(source)[1:]
     return {name: text.strip().rstrip(";") for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
@@ -20,6 +21,5 @@ def queries(dialect: str) -> dict[str, str]:
 @cache
 def migrations(dialect: str) -> tuple[str, ...]:
     """The migrations of a dialect, in order; the first brings an empty database to schema version 1."""
-    folder = files("loomflow.stores") / "migrations" / dialect
-    scripts = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
-    return tuple(entry.read_text(encoding="utf-8") for entry in scripts)
+    scripts = sorted((HERE / "migrations" / dialect).glob("*.sql"))
+    return tuple(script.read_text(encoding="utf-8") for script in scripts)

@@ -47,7 +47,8 @@ class Partition:
 
     def append(self, rows: Rows) -> None:
         """Add rows at the end, doubling the capacity as needed. Views handed out before stay valid."""
-        added = np.frombuffer(b"".join(vector for _, vector in rows), dtype=STORED).reshape(len(rows), -1)
+        numbers, vectors = zip(*rows, strict=True)
+        added = np.frombuffer(b"".join(vectors), dtype=STORED).reshape(len(rows), -1)
         count = len(self.numbers)
         if count + len(rows) > len(self.matrix):
             grown = np.empty((max(count + len(rows), 2 * count), added.shape[1]), dtype=np.float32)
@@ -55,7 +56,7 @@ class Partition:
                 grown[:count] = self.matrix[:count]
             self.matrix = grown
         self.matrix[count : count + len(rows)] = added
-        self.numbers.extend(number for number, _ in rows)
+        self.numbers.extend(numbers)
 
 
 class VectorCache:
@@ -88,7 +89,7 @@ class VectorCache:
         if count == 0:
             return NO_COSINES
         # Not `matrix @ query`: after it the threads of BLAS burn a tenth of a second of CPU while they wait for more.
-        return numbers, np.einsum("ij,j->i", matrix, query)
+        return numbers, np.vecdot(matrix, query)
 
     def clear(self) -> None:
         """Drop everything."""
