@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import islice
@@ -21,13 +22,13 @@ from .checks import check_id, check_limit, check_text, check_user_id, utc_or_non
 from .embedding import embed_all
 from .errors import ConfigError, ConflictError
 from .facts import Facts
-from .items import Episode, EpisodeMatch, Fact, FactMatch, Forgotten, MemoryBlock, MemoryStats, SessionMessage
+from .items import Episode, EpisodeMatch, Fact, Forgotten, MemoryBlock, MemoryStats, SessionMessage
 from .locations import Location, locate
 from .locks import SessionLocks
 from .pipeline.pack import pack_all, pack_budget
 from .pipeline.rank import MAX_FACTS, rank
 from .pipeline.recall import DEPTH, Question, embed_query, fuse_episodes, fuse_facts, recall, search_for
-from .ports import Embedder, NewEpisode, Store
+from .ports import Embedder, Found, NewEpisode, Store
 from .receipt import Injection
 from .settings import Tuning
 from .tokens import counter_or_estimate
@@ -255,24 +256,27 @@ class Memory:
             without_session: leave out the episodes of this session.
         """
         question = Question(check_text("query", query), check_user_id(user_id), without_session)
-        episodes, _ = await self._search(question, check_limit("limit", limit))
-        return list(episodes)
+        wanted = check_limit("limit", limit)
+        episodes, _ = await self._search(question, wanted, facts=False)
+        return list(islice(fuse_episodes(episodes), wanted))
 
     async def recall_facts(
         self, query: str, *, user_id: str | None = None, limit: int = MAX_FACTS, at: datetime | None = None
     ) -> list[Fact]:
         """Find the facts that fit a question, best first. Only what is true and believed (now, or `at`) is found."""
         question = Question(check_text("query", query), check_user_id(user_id), at=utc_or_none("at", at))
-        _, facts = await self._search(question, check_limit("limit", limit))
-        return [match.fact for match in facts]
+        wanted = check_limit("limit", limit)
+        _, facts = await self._search(question, wanted, episodes=False)
+        return [match.fact for match in islice(fuse_facts(facts), wanted)]
 
-    async def _search(self, question: Question, limit: int) -> tuple[tuple[EpisodeMatch, ...], tuple[FactMatch, ...]]:
+    async def _search(
+        self, question: Question, limit: int, *, episodes: bool = True, facts: bool = True
+    ) -> tuple[Found[Episode], Found[Fact]]:
         if not question.text.strip():
-            return (), ()
+            return Found({}), Found({})
         query, _ = await embed_query(self.embedder, question.text, Tuning().recall_timeout_seconds)
         search = search_for(question, query, max(limit, DEPTH))
-        episodes, facts = await self.store.search(question.user_id, search)
-        return tuple(islice(fuse_episodes(episodes), limit)), tuple(islice(fuse_facts(facts), limit))
+        return await self.store.search(question.user_id, replace(search, episodes=episodes, facts=facts))
 
     # Injection
 

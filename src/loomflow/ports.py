@@ -87,6 +87,7 @@ class Search:
         without_session: leave out this session's episodes, and the facts that came from them.
         without_ids: leave out these episodes, and the facts that came from them.
         at: what was there at this moment: episodes that had occurred, facts valid and known then. None is now.
+        episodes, facts: whether they are searched at all; what is not is found empty.
     """
 
     words: tuple[str, ...] = ()
@@ -95,6 +96,8 @@ class Search:
     without_session: str | None = None
     without_ids: frozenset[str] = frozenset()
     at: datetime | None = None
+    episodes: bool = True
+    facts: bool = True
 
 
 Item = TypeVar("Item", Episode, Fact)

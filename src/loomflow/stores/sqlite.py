@@ -185,10 +185,15 @@ class SQLiteStore(BaseStore):
             user_no, epoch = _find_user(db, user)
             if user_no is None:
                 return Found({}), Found({})
-            lexical, vector, rows = self._search_kind(db, EPISODE, user_no, epoch, search, now)
-            episodes = Found(BuiltOnUse(rows, episode_of, user), lexical, vector)
-            lexical, vector, rows = self._search_kind(db, FACT, user_no, epoch, search, now)
-            return episodes, Found(BuiltOnUse(rows, fact_of, user), lexical, vector)
+            episodes: Found[Episode] = Found({})
+            facts: Found[Fact] = Found({})
+            if search.episodes:
+                lexical, vector, rows = self._search_kind(db, EPISODE, user_no, epoch, search, now)
+                episodes = Found(BuiltOnUse(rows, episode_of, user), lexical, vector)
+            if search.facts:
+                lexical, vector, rows = self._search_kind(db, FACT, user_no, epoch, search, now)
+                facts = Found(BuiltOnUse(rows, fact_of, user), lexical, vector)
+            return episodes, facts
 
         return await self._connections.read(work)
 
