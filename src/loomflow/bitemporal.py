@@ -109,6 +109,11 @@ def _was_over(fact: Fact) -> bool:
     return fact.valid_from is None and fact.valid_until is not None and fact.valid_until <= fact.recorded_at
 
 
+def _known_start(fact: Fact) -> datetime | None:
+    """The start to write down before `recorded_at` moves on: unknown only for what was over when it was told."""
+    return None if _was_over(fact) else started(fact)
+
+
 def _restates(new: Fact, old: Fact) -> bool:
     """Whether `new` says of a time that `old` covers what `old` says."""
     if normal_form(new.object) != normal_form(old.object):
@@ -195,7 +200,7 @@ def _place_from_its_start(peers: Sequence[Fact], new: Fact) -> tuple[Fact, Versi
     end = min((started(peer) for peer in peers if started(peer) > start), default=None)
     until = min((moment for moment in (new.valid_until, end) if moment is not None), default=None)
     ended = [
-        (peer, replace(peer, valid_until=start))
+        (peer, replace(peer, valid_from=_known_start(peer), valid_until=start))
         for peer in peers
         if started(peer) <= start and (peer.valid_until is None or peer.valid_until > start)
     ]

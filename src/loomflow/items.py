@@ -65,7 +65,8 @@ class Fact:
     Attributes:
         subject, predicate, object: the statement, stored as given; compared without case and spacing.
         user_id: whose memory it is in; None is the anonymous scope.
-        valid_from: when it began to be true; None means: not known, it holds for all time up to `valid_until`.
+        valid_from: when it began to be true; None means: not known, it holds for all time up to `valid_until`. Once
+            another value of a single-valued predicate follows, the moment of recording stands for it.
         valid_until: when it ceased to be true (exclusive); None means: still true.
         recorded_at: when the memory learned it; the store sets it if None.
         confidence: 0 to 1.

@@ -53,11 +53,11 @@ def test_new_value_ends_the_old_one_when_it_begins() -> None:
     )
 
 
-def test_new_value_without_a_time_begins_when_it_is_recorded() -> None:
+def test_values_without_a_time_begin_when_they_are_recorded_once_another_follows() -> None:
     old, new = lives("Lisbon", 2020), lives("Porto", 2024)
     changes = supersede([old], new)
     assert changes.add == (
-        replace(old, valid_until=year(2024), recorded_at=year(2024)),
+        replace(old, valid_from=year(2020), valid_until=year(2024), recorded_at=year(2024)),
         replace(new, valid_from=year(2024)),
     )
 
