@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("loomflow")
 
 ENGINE = "loomflow.context.engine"
+MEMORY_FAILURES = (StoreError, TimeoutError)
+SETTLE_SECONDS = 2.0
+"""How long a run that is over waits for its last note to be stored, which goes on without it."""
+
+_KEY = re.compile(r"[!-~]+")
 _HTTP = re.compile(r"https?://[^\s/]")
 
 Result = TypeVar("Result")
@@ -102,12 +107,17 @@ class Agent:
             raise ConfigError.of("tuning", "a Tuning", tuning)
         if isinstance(model, str):
             model = EchoModel() if model == "echo" else model
+        if model is None or isinstance(model, type):
+            raise ConfigError.of("model", "a name, a pydantic-ai model or EchoModel()", model)
+        if base_url is not None and not (isinstance(base_url, str) and _HTTP.match(base_url)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError.of("base_url", "an http:// or https:// URL", without_password(str(base_url)))
+        if api_key is not None and not _KEY.fullmatch(str(api_key)):
+            raise ConfigError("api_key must be non-blank printable ASCII; it is not shown here")
         if isinstance(model, str):
             parse_model_name(model, base_url)
-        if base_url is not None and not _HTTP.match(base_url):
-            raise ConfigError.of("base_url", "an http:// or https:// URL", without_password(base_url))
-        if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip()):
-            raise ConfigError("api_key must be non-blank printable ASCII; it is not shown here")
+        for argument, value in (("tools", tools), ("toolsets", toolsets)):
+            if isinstance(value, str) or not isinstance(value, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigError.of(argument, "a list", value)
         self.instructions = scrub(instructions)
         self.tuning = tuning or Tuning()
         self.name = None if name is None else check_text("name", name, blank=False)
@@ -224,10 +234,10 @@ class Agent:
                 run.arguments["model"] = _engine().InjectingModel(model, run.injection.text)
                 yield run
             except BaseException as error:
-                await asyncio.shield(run.interrupt(f"{type(error).__name__}: {error}"))
+                await _settled(run.interrupt(f"{type(error).__name__}: {error}"))
                 raise
             if not run.is_finished:
-                await asyncio.shield(run.interrupt("the stream was left before its end"))
+                await _settled(run.interrupt("the stream was left before its end"))
 
     async def history(self, user: str | None, session: str, text: str | None) -> History:
         """The chat history that a run would be sent; `text` is its prompt, None if that is more than text."""
@@ -278,18 +288,27 @@ class _Run:
         """Read the session and note that a run has begun; without a history where that fails (rule R16)."""
         store = self.agent.memory.store
         history: History | None = None
+        timeout = self.agent.tuning.recall_timeout_seconds
         try:
-            async with asyncio.timeout(self.agent.tuning.recall_timeout_seconds):
+            async with asyncio.timeout(timeout):
                 history = await self.agent.history(self.user_id, self.session_id, self.text if self.is_text else None)
-                opened = OpenRun(self.run_id, self.session_id, self.text, store.clock(), is_text=self.is_text)
+        except MEMORY_FAILURES as error:
+            self._note("the session could not be read", error)
+        opened = OpenRun(self.run_id, self.session_id, self.text, store.clock(), is_text=self.is_text)
+        try:
+            async with asyncio.timeout(timeout):
                 await store.begin_run(self.user_id, opened)
-        except (StoreError, TimeoutError) as error:
-            self.problems.append(f"the session could not be read: {error!r}")
-            logger.warning("%s; the run goes on without", self.problems[-1])
+        except MEMORY_FAILURES as error:
+            self._note("the run could not be noted before it began", error)
         if history is not None:
             self.in_history, self.resumed = history.episode_ids, history.resumed
         messages = [] if history is None else [*history.messages, *history.resumed]
         self.arguments = {"message_history": messages, "run_id": self.run_id}
+
+    def _note(self, what: str, error: Exception) -> None:
+        """Note that memory failed; the run goes on without (rule R16)."""
+        self.problems.append(f"{what}: {'timed out' if isinstance(error, TimeoutError) else error}")
+        logger.warning("%s; the run goes on without", self.problems[-1])
 
     async def recall(self) -> None:
         """Make the memory block of this run."""
@@ -318,11 +337,12 @@ class _Run:
     async def finish(self, result: Any) -> RunResult:
         """Store the run as an episode and make its result. A memory that fails does not take the answer away."""
         messages = [*self.resumed, *(m for m in result.new_messages() if m not in self.resumed)]
+        recording = asyncio.ensure_future(self._record(_as_text(result.output), _sessions().dump(messages)))
+        recording.add_done_callback(_retrieve)
         try:
-            await asyncio.shield(self._record(_as_text(result.output), _sessions().dump(messages)))
-        except StoreError as error:
-            self.problems.append(f"the run could not be remembered: {error}")
-            logger.error("%s", self.problems[-1])
+            await asyncio.shield(recording)
+        except MEMORY_FAILURES as error:
+            self._note("the run could not be remembered", error)
         self.is_finished = True
         return RunResult(
             result.output, self.user_id, self.session_id, self.run_id, result.usage, self.injection, messages
@@ -393,6 +413,19 @@ class AgentStream:
             if event.event_kind == "agent_run_result" and result is not None:
                 self._result = await self._run.finish(result)
             yield event
+
+
+async def _settled(work: Coroutine[Any, Any, None]) -> None:
+    """Do some work for a run that is over, whatever is cancelled meanwhile; wait for it a moment only."""
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(_retrieve)
+    await asyncio.wait([task], timeout=SETTLE_SECONDS)
+
+
+def _retrieve(task: asyncio.Future[Any]) -> None:
+    """Take the outcome of a task that may have nobody left to wait for it."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _as_text(output: object) -> str:

@@ -11,6 +11,7 @@ second allergy) does more harm than an old one that stays (it ranks below the ne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,6 +20,8 @@ from functools import lru_cache
 from .checks import EARLIEST
 from .items import Fact
 from .words import normal_form
+
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 SINGLE_VALUED = frozenset(
     name.strip()
@@ -42,8 +45,8 @@ SINGLE_VALUED_ENDS = (" name", " email", " phone", " address", " status", " birt
 
 
 def predicate_key(predicate: str) -> str:
-    """A predicate in the form in which it is compared: `Lives_In` and `lives in` are one."""
-    return normal_form(predicate.replace("_", " ").replace("-", " "))
+    """A predicate in the form in which it is compared: `Lives_In`, `livesIn` and `lives in` are one."""
+    return normal_form(_CAMEL.sub(" ", predicate).replace("_", " ").replace("-", " "))
 
 
 @lru_cache(maxsize=4096)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,14 @@ from .ports import NOT_EMBEDDED, Embedded, Embedder
 logger = logging.getLogger("loomflow")
 
 TIMEOUT_SECONDS = 30.0
+
+
+def has_direction(embedded: Embedded) -> bool:
+    """Whether there is a vector that can be compared: finite and not zero."""
+    if embedded.vector is None:
+        return False
+    length = math.hypot(*(float(number) for number in embedded.vector))
+    return 0 < length < math.inf
 
 
 def check_vectors(embedder: Embedder, vectors: Any, count: int) -> None:

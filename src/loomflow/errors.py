@@ -14,6 +14,8 @@ Messages say what was wrong, with which value, and what to do about it. They nev
 
 from __future__ import annotations
 
+from datetime import datetime
+
 
 class LoomflowError(Exception):
     """Base of every error raised by loomflow."""
@@ -31,7 +33,7 @@ class ConfigError(LoomflowError, ValueError):
             expected: what it must be, to stand after "must be".
             value: what was given; long values are shortened.
         """
-        shown = repr(value)
+        shown = value.isoformat() if isinstance(value, datetime) else repr(value)
         if len(shown) > 80:
             shown = f"{shown[:77]}..."
         return cls(f"{field} must be {expected}, got {shown}")

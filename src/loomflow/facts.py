@@ -42,6 +42,8 @@ class Facts:
             ConfigError: something else than facts was given.
             StoreError: the facts of a user could not be written; then none of that user's were.
         """
+        if not isinstance(facts, Fact | Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError.of("facts", "a Fact or a list of them", facts)
         told = [facts] if isinstance(facts, Fact) else list(facts)
         for fact in told:
             if not isinstance(fact, Fact):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -13,7 +13,7 @@ from .errors import ConfigError
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _PASSWORD = re.compile(r"(://[^/@\s:]*):.*@")
-_FORMS = "inmemory, sqlite:PATH, postgresql://..., or a path ending in .db, .sqlite or .sqlite3"
+_FORMS = "inmemory, sqlite:PATH, or a path ending in .db, .sqlite or .sqlite3"
 
 
 @dataclass(frozen=True, slots=True)

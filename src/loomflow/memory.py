@@ -19,7 +19,7 @@ from types import EllipsisType
 from typing import Any, Self, overload
 
 from .checks import check_id, check_limit, check_text, check_user_id, utc_or_none
-from .embedding import embed_all
+from .embedding import embed_all, has_direction
 from .errors import ConfigError, ConflictError
 from .facts import Facts
 from .items import Episode, EpisodeMatch, Fact, Forgotten, MemoryBlock, MemoryStats, SessionMessage
@@ -31,7 +31,7 @@ from .pipeline.recall import DEPTH, Question, embed_query, fuse_episodes, fuse_f
 from .ports import Embedder, Found, NewEpisode, Store
 from .receipt import Injection
 from .settings import Tuning
-from .tokens import counter_or_estimate
+from .tokens import GuardedCounter, counter_or_estimate
 from .transfer import Imported, export_user, import_user
 from .turns import messages_of, without_retries
 
@@ -61,7 +61,8 @@ class Memory:
         embedder: Any = "default",
         max_block_chars: int = MAX_BLOCK_CHARS,
     ) -> None:
-        if embedder != "default" and isinstance(embedder, str):
+        usable = embedder is None or embedder == "default" or callable(embedder) or hasattr(embedder, "embed")
+        if not usable:
             raise ConfigError.of("embedder", '"default", an embedder, a function or None', embedder)
         self._store = store
         self._making = threading.Lock()
@@ -214,6 +215,8 @@ class Memory:
         Returns:
             The episode as stored, with id and time; for several, a list in the order given.
         """
+        if not isinstance(episodes, Episode | Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError.of("episodes", "an Episode or a list of them", episodes)
         told = [episodes] if isinstance(episodes, Episode) else list(episodes)
         for episode in told:
             if not isinstance(episode, Episode):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -325,12 +328,16 @@ class Memory:
             packed = pack_all(candidates.blocks, ranked, count)
         else:
             packed = pack_budget(candidates.blocks, ranked, budget, count)
+        problems = candidates.problems
+        if isinstance(count, GuardedCounter) and count.failure:
+            problems += (f"token_counter failed, the estimate was used where it did: {count.failure}",)
+            self._warn_once(problems[-1])
         for reason in packed.over_budget:
             self._warn_once(f"the memory block is over memory_token_budget={budget}: {reason}")
         return Injection(
             text=packed.text, tokens=packed.tokens, budget=budget, items=packed.items, query=question.text,
             user_id=question.user_id, session_id=question.session_id, at=now, half_life_days=half_life,
-            pinned_tokens=packed.pinned_tokens, over_budget=packed.over_budget, problems=candidates.problems,
+            pinned_tokens=packed.pinned_tokens, over_budget=packed.over_budget, problems=problems,
         )  # fmt: skip
 
     def _warn_once(self, message: str) -> None:
@@ -404,7 +411,7 @@ class Memory:
         """Embed what has no vector of the current embedder: after its failure, or after a change of embedder.
 
         Returns:
-            How many facts and episodes got a vector. What fails again is left for the next call.
+            How many facts and episodes got a vector. What fails again, or embeds to nothing, is left for the next call.
         """
         check_user_id(user_id)
         if self.embedder is None:
@@ -417,7 +424,7 @@ class Memory:
             if not items:
                 return done
             embedded = await embed_all(self.embedder, [item.text for item in items])
-            made = [(item, one) for item, one in zip(items, embedded, strict=True) if one.vector is not None]
+            made = [(item, one) for item, one in zip(items, embedded, strict=True) if has_direction(one)]
             await self.store.set_vectors(
                 user_id,
                 {item.id or "": one for item, one in made if isinstance(item, Episode)},

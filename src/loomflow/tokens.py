@@ -6,15 +6,12 @@ whole token. It needs no model files and errs on the high side for English prose
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable
 from typing import Any
 
 TokenCounter = Callable[[str], int]
 """Anything that takes a text and returns its number of tokens."""
-
-logger = logging.getLogger("loomflow")
 
 _WIDE = re.compile(
     "["
@@ -40,13 +37,16 @@ def estimate_tokens(text: str) -> int:
 class GuardedCounter:
     """A user's counter that cannot break a run.
 
-    Where it raises or returns something that is not a count, the estimate stands in, and it is logged once. Exact
-    tokenizers do raise: several refuse text that merely mentions one of their special tokens.
+    Where it raises or returns something that is not a count, the estimate stands in. Exact tokenizers do raise: several
+    refuse text that merely mentions one of their special tokens.
+
+    Attributes:
+        failure: the first thing that went wrong; empty if nothing did.
     """
 
     def __init__(self, counter: Callable[[str], Any]) -> None:
         self._counter = counter
-        self._reported = False
+        self.failure = ""
 
     def __call__(self, text: str) -> int:
         try:
@@ -55,9 +55,7 @@ class GuardedCounter:
                 raise ValueError(f"not a count of tokens: {count!r}")
             return int(count)
         except Exception as error:
-            if not self._reported:
-                self._reported = True
-                logger.warning("token_counter failed, the estimate is used instead: %r", error)
+            self.failure = self.failure or repr(error)
             return estimate_tokens(text)
 
 

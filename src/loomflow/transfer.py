@@ -60,6 +60,8 @@ async def import_user(
     Raises:
         ConfigError: the data is not an export; the message names the place.
     """
+    if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError.of("data", "what export gave, a mapping", data)
     user = check_user_id(data.get("user_id") if isinstance(user_id, EllipsisType) else user_id)
     blocks, facts, episodes = _read(data, user)
     for block in blocks:

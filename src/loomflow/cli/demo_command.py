@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import shutil
+import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -119,6 +121,14 @@ def _say_part(title: str) -> None:
     console().print(Rule(Text(one_line(title), style="bold"), align="left", characters="─"))
 
 
+def _own_name() -> str:
+    """What to type for this command: its path, if it is not on the search path."""
+    here = Path(sys.argv[0])
+    if shutil.which("loomflow") or here.name != "loomflow":
+        return "loomflow"
+    return str(here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here)
+
+
 def _say_next(url: str) -> None:
     _say_part("What to try next")
     say_indented("The memory is kept; the last question is part of it now. These commands read it:", by=0)
@@ -131,4 +141,4 @@ def _say_next(url: str) -> None:
         f"chat --user {story.USER} --budget 300",
         f"memory forget --user {story.USER}",
     ):
-        say(f"  loomflow {command}")
+        say(f"  {_own_name()} {command}")

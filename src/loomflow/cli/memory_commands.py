@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import loomflow
+from loomflow.errors import LoomflowError
 from loomflow.items import Episode, EpisodeMatch, Fact, MemoryBlock, MemoryStats
 
 from .display import (
@@ -212,6 +213,8 @@ def set_block(
     It replaces the block of this name. The memory is created if there is none.
     """
     content = read_stdin() if text == "-" else text
+    if text == "-" and not content.strip():
+        raise LoomflowError("nothing came on stdin, the block is left as it is; to empty it, give '' as TEXT")
 
     async def work() -> MemoryBlock:
         async with loomflow.Memory.open(memory) as opened:

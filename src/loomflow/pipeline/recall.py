@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from loomflow.embedding import check_vectors
-from loomflow.errors import LoomflowError
 from loomflow.items import Episode, EpisodeMatch, Fact, FactMatch, MemoryBlock
 from loomflow.ports import NOT_EMBEDDED, Embedded, Embedder, Found, Search, Store
 from loomflow.words import query_words, saying
@@ -132,7 +131,8 @@ async def embed_query(embedder: Embedder | None, text: str, timeout: float) -> t
         check_vectors(embedder, vectors, 1)
     except Exception as error:
         problem = f"the embedder failed, recalled by keyword only: {_named(error)}"
-        logger.warning(problem, exc_info=not isinstance(error, LoomflowError | TimeoutError))
+        logger.warning(problem)
+        logger.debug("the failure in full", exc_info=True)
         return NOT_EMBEDDED, (problem,)
     return Embedded(embedder.name, vectors[0]), ()
 
@@ -200,7 +200,8 @@ async def _guarded(reading: Awaitable[object], what: str, timeout: float) -> tup
             return await reading, ()
     except Exception as error:
         problem = f"{what} could not be read: {_named(error)}"
-        logger.warning(problem, exc_info=not isinstance(error, LoomflowError | TimeoutError))
+        logger.warning(problem)
+        logger.debug("the failure in full", exc_info=True)
         return FAILED, (problem,)
 
 

@@ -158,6 +158,8 @@ class _Threads:
 def _connect(path: Path | None) -> sqlite3.Connection:
     if path is not None and not path.parent.is_dir():
         raise StoreError(f"cannot open {path}: the folder {path.parent} does not exist; create it first")
+    if path is not None and path.is_dir():
+        raise StoreError(f"cannot open {path}: it is a folder; name a file in it")
     connection = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, check_same_thread=False)
     try:
         _configure(connection, path)
@@ -253,4 +255,6 @@ def _explained(error: Exception, path: Path | None) -> LoomflowError:
     where = "the in-memory database" if path is None else str(path)
     if isinstance(error, sqlite3.DatabaseError) and "not a database" in str(error):
         return SchemaError(f"{where} is not an SQLite database")
+    if "readonly" in str(error):
+        return StoreError(f"{where} cannot be written; even reading needs write access to it and to its folder")
     return StoreError(f"{where}: {error}")
