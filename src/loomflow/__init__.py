@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .agent import Agent, AgentStream, RunResult
+    from .agent import Agent
     from .errors import (
         ConfigError,
         ConflictError,
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from .memory import Memory
     from .models import EchoModel
     from .receipt import InjectedItem, Injection
+    from .runs import AgentStream, RunResult
     from .settings import Tuning
     from .tokens import estimate_tokens
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "agent": ("Agent", "AgentStream", "RunResult"),
+    "agent": ("Agent",),
     "errors": (
         "ConfigError",
         "ConflictError",
@@ -45,6 +46,7 @@ _HOMES = {
     "memory": ("Memory",),
     "models": ("EchoModel",),
     "receipt": ("InjectedItem", "Injection"),
+    "runs": ("AgentStream", "RunResult"),
     "settings": ("Tuning",),
     "tokens": ("estimate_tokens",),
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loomflow import Agent, ConfigError, EchoModel, Episode, Fact, Memory, StoreError, Tuning
+from loomflow import Agent, ConfigError, EchoModel, Episode, Fact, LoomflowError, Memory, StoreError, Tuning
 from loomflow.stores import connections
 
 
@@ -60,7 +60,7 @@ def test_a_run_on_a_locked_memory_has_its_history_and_says_what_was_lost(locked:
 
 
 def test_a_run_on_a_locked_memory_can_be_given_up(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loomflow.agent.SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr("loomflow.runs.SETTLE_SECONDS", 0.2)
     agent = Agent(model=EchoModel(), memory=locked)
 
     async def give_up() -> float:
@@ -91,7 +91,7 @@ async def test_a_folder_is_not_taken_for_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_an_agent_checks_its_arguments_when_it_is_made(arguments: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+    with pytest.raises(LoomflowError, match=said) as caught:
         Agent(**arguments)  # pyright: ignore[reportArgumentType, reportCallIssue]
     assert "geheim" not in str(caught.value)
 

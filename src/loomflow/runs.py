@@ -1,0 +1,256 @@
+"""A run under way and its result: the history before it, the memory block, the episode or the interruption after it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+from collections.abc import AsyncIterator, Collection, Coroutine, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from .checks import scrub
+from .embedding import embed_all
+from .errors import ConfigError, StoreError
+from .items import Episode
+from .locks import Hold
+from .memory import Memory
+from .ports import NewEpisode, OpenRun
+from .receipt import Injection
+from .settings import Tuning
+
+if TYPE_CHECKING:
+    from .context.sessions import History
+
+logger = logging.getLogger("loomflow")
+
+ENGINE = "loomflow.context.engine"
+MEMORY_FAILURES = (StoreError, TimeoutError)
+SETTLE_SECONDS = 2.0
+"""How long a run that is over waits for its last note to be stored, which goes on without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run gave.
+
+    Attributes:
+        output: the answer: text, or the agent's `output_type`.
+        user_id, session_id, run_id: whose run, in which conversation; `run_id` is also the id of its episode.
+        usage: tokens and requests, as pydantic-ai counts them.
+        injection: the memory block that the model saw, with its receipt.
+        messages: the messages of this run, as pydantic-ai models them; the block is not among them.
+    """
+
+    output: Any
+    user_id: str | None
+    session_id: str
+    run_id: str
+    usage: Any
+    injection: Injection
+    messages: list[Any] = field(repr=False)
+
+
+@dataclass(slots=True)
+class Run:
+    """One run under way.
+
+    Attributes:
+        memory, tuning, agent_name: whose run.
+        hold: the lock of its session.
+        text, is_text: the text of its prompt, and whether that is all of it.
+        user_id, session_id, run_id, metadata: what its episode will carry.
+        in_history, resumed: what the session gave, see `loomflow.context.sessions.History`.
+        recalled: the memory block, once it is made.
+        arguments: for pydantic-ai.
+        captured: the messages of the model call, as far as it got.
+        problems: what failed around the run.
+        is_finished: whether there is nothing more to store.
+    """
+
+    memory: Memory
+    tuning: Tuning
+    agent_name: str | None
+    hold: Hold
+    text: str
+    is_text: bool
+    user_id: str | None
+    session_id: str
+    run_id: str
+    metadata: dict[str, Any]
+    in_history: Collection[str] | None = None
+    resumed: list[Any] = field(default_factory=list[Any])
+    recalled: Injection | None = None
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    captured: list[Any] | None = None
+    problems: list[str] = field(default_factory=list[str])
+    is_finished: bool = False
+
+    async def begin(self) -> None:
+        """Read the session and note that a run has begun; without a history where that fails (rule R16)."""
+        store = self.memory.store
+        history: History | None = None
+        timeout = self.tuning.recall_timeout_seconds
+        try:
+            async with asyncio.timeout(timeout):
+                history = await history_of(
+                    self.memory, self.user_id, self.session_id, self.text if self.is_text else None
+                )
+        except MEMORY_FAILURES as error:
+            self._note("the session could not be read", error)
+        opened = OpenRun(self.run_id, self.session_id, self.text, store.clock(), is_text=self.is_text)
+        try:
+            async with asyncio.timeout(timeout):
+                await store.begin_run(self.user_id, opened)
+        except MEMORY_FAILURES as error:
+            self._note("the run could not be noted before it began", error)
+        if history is not None:
+            self.in_history, self.resumed = history.episode_ids, history.resumed
+        messages = [] if history is None else [*history.messages, *history.resumed]
+        self.arguments = {"message_history": messages, "run_id": self.run_id}
+
+    def _note(self, what: str, error: Exception) -> None:
+        """Note that memory failed; the run goes on without (rule R16)."""
+        self.problems.append(f"{what}: {'timed out' if isinstance(error, TimeoutError) else error}")
+        logger.warning("%s; the run goes on without", self.problems[-1])
+
+    async def recall(self) -> None:
+        """Make the memory block of this run."""
+        self.recalled = await self.memory.inject(
+            self.text,
+            user_id=self.user_id,
+            session_id=self.session_id,
+            tuning=self.tuning,
+            in_history=self.in_history,
+        )
+
+    @contextmanager
+    def inside(self) -> Generator[None]:
+        """Mark what is called in the block as part of this run, and keep the messages of the model call begun in it."""
+        with self.hold.inside(), engine().capture_run_messages() as messages:
+            if self.captured is None:
+                self.captured = messages
+            yield
+
+    @property
+    def injection(self) -> Injection:
+        """The block with its receipt, and what failed around it."""
+        assert self.recalled is not None
+        return replace(self.recalled, problems=(*self.problems, *self.recalled.problems))
+
+    async def finish(self, result: Any) -> RunResult:
+        """Store the run as an episode and make its result. A memory that fails does not take the answer away."""
+        messages = [*self.resumed, *(m for m in result.new_messages() if m not in self.resumed)]
+        recording = asyncio.ensure_future(self._record(_as_text(result.output), sessions().dump(messages)))
+        recording.add_done_callback(_retrieve)
+        try:
+            await asyncio.shield(recording)
+        except MEMORY_FAILURES as error:
+            self._note("the run could not be remembered", error)
+        self.is_finished = True
+        return RunResult(
+            result.output, self.user_id, self.session_id, self.run_id, result.usage, self.injection, messages
+        )
+
+    async def interrupt(self, error: str) -> None:
+        """Note that the run ended without an answer."""
+        if self.is_finished:
+            return
+        self.is_finished = True
+        kept = sessions().dump_interrupted(self.captured or (), self.run_id, self.resumed)
+        try:
+            await self.memory.store.interrupt_run(self.user_id, self.session_id, self.run_id, kept, scrub(error))
+        except StoreError as failure:
+            logger.error("an interrupted run could not be noted: %s", failure)
+
+    async def _record(self, output: str, messages: str) -> None:
+        if not self.text.strip() and not output.strip():
+            return
+        memory = self.memory
+        episode = Episode(
+            self.text, output, session_id=self.session_id, user_id=self.user_id, id=self.run_id,
+            metadata=self.metadata, agent_name=self.agent_name,
+        )  # fmt: skip
+        timeout = self.tuning.recall_timeout_seconds
+        (embedded,) = await embed_all(memory.embedder, [episode.text], timeout=timeout)
+        await memory.store.finish_run(self.user_id, self.run_id, NewEpisode(episode, embedded, messages))
+
+
+class AgentStream:
+    """A run that is being streamed. Iterate over it for the text as it comes, or over `events()` for everything."""
+
+    def __init__(self, events: Any, run: Run) -> None:
+        self._events = events
+        self._run = run
+        self._result: RunResult | None = None
+
+    @property
+    def injection(self) -> Injection:
+        """The memory block that the model sees, with its receipt."""
+        return self._run.injection
+
+    @property
+    def result(self) -> RunResult:
+        """The result of the run, once the stream has been read to its end.
+
+        Raises:
+            ConfigError: it has not.
+        """
+        if self._result is None:
+            raise ConfigError("the stream has no result yet: read it to its end first")
+        return self._result
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        async for event in self.events():
+            text = sessions().text_delta(event)
+            if text:
+                yield text
+
+    async def events(self) -> AsyncIterator[Any]:
+        """Every event of pydantic-ai: parts, deltas, tool calls and results."""
+        while True:
+            with self._run.inside():
+                event = await anext(self._events, None)
+            if event is None:
+                return
+            result = getattr(event, "result", None)
+            if event.event_kind == "agent_run_result" and result is not None:
+                self._result = await self._run.finish(result)
+            yield event
+
+
+async def history_of(memory: Memory, user: str | None, session: str, text: str | None) -> History:
+    """The chat history that a run would be sent; `text` is its prompt, None if that is more than text."""
+    turns = await memory.store.turns(user, session)
+    return cast("History", sessions().rehydrate(turns, text))
+
+
+async def settled(work: Coroutine[Any, Any, None]) -> None:
+    """Do some work for a run that is over, whatever is cancelled meanwhile; wait for it a moment only."""
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(_retrieve)
+    await asyncio.wait([task], timeout=SETTLE_SECONDS)
+
+
+def _retrieve(task: asyncio.Future[Any]) -> None:
+    """Take the outcome of a task that may have nobody left to wait for it."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _as_text(output: object) -> str:
+    if isinstance(output, str):
+        return scrub(output)
+    return scrub(sessions().as_json(output))
+
+
+def engine() -> Any:
+    """The pydantic-ai side, loaded with the first run, without the notice that it prints to terminals."""
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
+    return importlib.import_module(ENGINE)
+
+
+def sessions() -> Any:
+    return importlib.import_module("loomflow.context.sessions")
