@@ -185,7 +185,7 @@ class Agent:
         session = new_id() if session_id is None else check_id("session_id", session_id)
         plain = check_metadata("metadata", metadata or {})
         text = self._prompt_text(prompt)
-        if ENGINE not in sys.modules:  # the import takes a second, which the event loop must not wait for
+        if ENGINE not in sys.modules:  # the import takes long, and the event loop must not wait for it
             await asyncio.to_thread(engine)
         is_text = isinstance(prompt, str)
         async with self.memory.session_locks.hold((user, session)) as hold:

@@ -165,7 +165,7 @@ def _fits(start: datetime | None, end: datetime) -> bool:
 
 def _replace(old: Fact, version: Fact, peers: Sequence[Fact]) -> FactChanges:
     """Put `version` in the place of `old`, never moving recorded time backwards."""
-    if replace(version, recorded_at=old.recorded_at) == old and version.recorded_at == old.recorded_at:
+    if version == old:
         return FactChanges()
     moment = _later(old, version)
     changes = _placed(peers, replace(version, recorded_at=moment))

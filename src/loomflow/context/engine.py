@@ -1,6 +1,6 @@
 """The pydantic-ai side of a run: building the model, and putting the memory block into each request.
 
-This module imports pydantic-ai, which takes about a second; the agent loads it with the first run.
+This module imports pydantic-ai, which takes long; the agent loads it with the first run.
 """
 
 from __future__ import annotations

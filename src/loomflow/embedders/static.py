@@ -1,7 +1,7 @@
 """The embedded default: static word vectors whose weights lie in the `wordllama` package.
 
-A text's vector is the mean of its tokens' vectors. That is weaker than a transformer and a hundred times faster, needs
-no network, no key and no GPU, and inside the hybrid search it makes up most of the difference.
+A text's vector is the mean of its tokens' vectors. That is weaker than a transformer and far faster, and needs no
+network, no key and no GPU. The hybrid search adds the exact words to it.
 
 Only the two data files of the package are read: its own loader tries to fetch the tokenizer from the network.
 """
@@ -27,7 +27,7 @@ WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 MAX_CHARS = 8_000
 INLINE_CHARS = 20_000
-"""Up to so much text is embedded on the spot (under 3 ms); more goes to a thread, to keep the event loop free."""
+"""Up to so much text is embedded on the spot; more goes to a thread, to keep the event loop free."""
 
 _loading = threading.Lock()
 
@@ -53,7 +53,7 @@ def _embed(texts: Sequence[str]) -> NDArray[np.float32]:
     with _loading:
         weights, tokenizer = _model()
     rows = np.zeros((len(texts), weights.shape[1]), dtype=np.float32)
-    if len(texts) == 1:  # a batch of one costs twenty times as much: it starts threads
+    if len(texts) == 1:  # not as a batch of one, which starts threads
         encodings = [tokenizer.encode(texts[0], add_special_tokens=False)]
     else:
         encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)

@@ -130,10 +130,7 @@ async def embed_query(embedder: Embedder | None, text: str, timeout: float) -> t
             vectors = await embedder.embed([_shortened(text)], query=True)
         check_vectors(embedder, vectors, 1)
     except Exception as error:
-        problem = f"the embedder failed, recalled by keyword only: {_named(error)}"
-        logger.warning(problem)
-        logger.debug("the failure in full", exc_info=True)
-        return NOT_EMBEDDED, (problem,)
+        return NOT_EMBEDDED, (_logged("the embedder failed, recalled by keyword only", error),)
     return Embedded(embedder.name, vectors[0]), ()
 
 
@@ -199,10 +196,7 @@ async def _guarded(reading: Awaitable[object], what: str, timeout: float) -> tup
         async with asyncio.timeout(timeout):
             return await reading, ()
     except Exception as error:
-        problem = f"{what} could not be read: {_named(error)}"
-        logger.warning(problem)
-        logger.debug("the failure in full", exc_info=True)
-        return FAILED, (problem,)
+        return FAILED, (_logged(f"{what} could not be read", error),)
 
 
 def _only(found: Found[Any], kind: type[Item]) -> Found[Item]:
@@ -220,8 +214,13 @@ def _expect_blocks(blocks: object) -> tuple[MemoryBlock, ...]:
     return tuple(cast("list[MemoryBlock]", blocks))
 
 
-def _named(error: Exception) -> str:
-    return "timed out" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+def _logged(what: str, error: Exception) -> str:
+    """The problem as the receipt names it, in one line of the log; what led to it is logged for debugging only."""
+    reason = "timed out" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+    problem = f"{what}: {reason}"
+    logger.warning(problem)
+    logger.debug("the failure in full", exc_info=error)
+    return problem
 
 
 def _shortened(text: str) -> str:
