@@ -8,15 +8,20 @@ body or as server-sent events:
         ...  # a client with base_url=server.base_url
         assert server.requests[-1].messages[0] == ("user", "What is tea?")
 
+It embeds texts too, deterministically: texts that share words are near. Those requests are kept in `embeddings`.
+
 Every answer closes its connection; with `keep_alive=True` connections stay open, as those of hosted providers do.
-Like them it refuses, with status 400, what is not a conversation: see `RecordedRequest.faults`.
+Like them it refuses, with status 400, what is not a conversation or cannot be embedded: see `RecordedRequest.faults`.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import itertools
 import json
 import select
+import struct
 import sys
 import threading
 import time
@@ -26,9 +31,10 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias, cast
 
-from tests.openai_wire import CHAT_PATH, RESPONSES_PATH, Json, RecordedRequest
+from tests.openai_wire import CHAT_PATH, EMBEDDINGS_PATH, RESPONSES_PATH, Json, RecordedRequest
 
 MODELS_PATH = "/v1/models"
+DIMENSIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +76,28 @@ class Drop:
 Reply: TypeAlias = str | ToolCall | list[ToolCall] | Failure | Hang | Drop
 
 
+def embedding_of(text: str, dimensions: int = DIMENSIONS) -> list[float]:
+    """The vector of a text: each of its words, in lower case, adds 1 in a place that its hash says."""
+    vector = [0.0] * dimensions
+    for word in text.lower().split():
+        vector[int.from_bytes(hashlib.sha256(word.encode()).digest()[:4]) % dimensions] += 1.0
+    return vector
+
+
 class OpenAIServer:
     """The server, listening on a free port of 127.0.0.1 while its `with` block runs.
 
     Attributes:
         base_url: What to give a client, `http://127.0.0.1:PORT/v1`.
         requests: What was sent, oldest first, the client's own retries included. GETs are not kept.
+        embeddings: The same for texts to embed, which are not in `requests`.
     """
 
     def __init__(self, *, keep_alive: bool = False) -> None:
         self._listener = _Listener(keep_alive=keep_alive)
         self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.01,), daemon=True)
         self.requests: list[RecordedRequest] = self._listener.requests
+        self.embeddings: list[RecordedRequest] = self._listener.embeddings
         self.base_url: str = f"http://127.0.0.1:{self._listener.server_port}/v1"
 
     def __enter__(self) -> OpenAIServer:
@@ -99,6 +115,11 @@ class OpenAIServer:
         with self._listener.lock:
             self._listener.replies.extend(replies)
 
+    def reply_to_embeddings(self, *replies: Failure | Hang) -> None:
+        """Add to the script for texts to embed. When none is left, they are embedded."""
+        with self._listener.lock:
+            self._listener.embedding_replies.extend(replies)
+
     def wait_for_requests(self, count: int, timeout: float = 20.0) -> None:
         """Block until `count` requests have come in; after `timeout` seconds, a TimeoutError."""
         with self._listener.lock:
@@ -110,6 +131,8 @@ class OpenAIServer:
         with self._listener.lock:
             self._listener.requests.clear()
             self._listener.replies.clear()
+            self._listener.embeddings.clear()
+            self._listener.embedding_replies.clear()
 
 
 class _Cut(Exception):
@@ -278,6 +301,19 @@ def _call_events(turn: _Turn, call: ToolCall, at: Json) -> Iterator[tuple[str, J
     yield "response.function_call_arguments.done", at | {"name": call.name, "arguments": _arguments(call)}
 
 
+def _embeddings_body(request: RecordedRequest) -> Json:
+    dimensions: int = request.body.get("dimensions") or DIMENSIONS
+    in_base64 = request.body.get("encoding_format") == "base64"
+    data: list[Json] = []
+    for index, text in enumerate(request.inputs):
+        vector = embedding_of(text, dimensions)
+        packed = base64.b64encode(struct.pack(f"<{dimensions}f", *vector)).decode() if in_base64 else vector
+        data.append({"object": "embedding", "index": index, "embedding": packed})
+    tokens = 1 + sum(map(len, request.inputs)) // 4
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "model": request.body["model"], "data": data, "usage": usage}
+
+
 def _frame(data: Json) -> str:
     return f"data: {json.dumps(data)}\n\n"
 
@@ -295,14 +331,18 @@ class _Listener(ThreadingHTTPServer):
         self.stopping = threading.Event()
         self.requests: list[RecordedRequest] = []
         self.replies: deque[Reply] = deque()
+        self.embeddings: list[RecordedRequest] = []
+        self.embedding_replies: deque[Failure | Hang] = deque()
         self.numbers = itertools.count(1)
 
     def record(self, request: RecordedRequest) -> Reply:
         """Keep a request and take its reply, in one step: the n-th request gets the n-th reply."""
+        embeds = request.path == EMBEDDINGS_PATH
+        replies = self.embedding_replies if embeds else self.replies
         with self.lock:
-            self.requests.append(request)
+            (self.embeddings if embeds else self.requests).append(request)
             self.lock.notify_all()
-            return self.replies.popleft() if self.replies else "ok"
+            return replies.popleft() if replies else "ok"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of clients that hang up, as one does whose run is cancelled."""
@@ -341,7 +381,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
-        if self.path not in (CHAT_PATH, RESPONSES_PATH):
+        if self.path not in (CHAT_PATH, RESPONSES_PATH, EMBEDDINGS_PATH):
             self._send_failure(Failure(404, f"no such endpoint: {self.path}"))
             return
         listener = self._listener
@@ -349,11 +389,14 @@ class _Handler(BaseHTTPRequestHandler):
         request = RecordedRequest(self.path, headers, json.loads(body))
         reply = listener.record(request)
         if request.faults:
-            reply = Failure(400, f"not a conversation: {', '.join(request.faults)}")
+            what = "to be embedded" if self.path == EMBEDDINGS_PATH else "a conversation"
+            reply = Failure(400, f"not {what}: {', '.join(request.faults)}")
         if isinstance(reply, Failure):
             self._send_failure(reply)
         elif isinstance(reply, Hang) and listener.stopping.wait(reply.seconds):
             self.close_connection = True
+        elif self.path == EMBEDDINGS_PATH:
+            self._send_json(200, _embeddings_body(request))
         else:
             self._send_turn(_turn(next(listener.numbers), request, reply))
 

@@ -11,6 +11,8 @@ Json: TypeAlias = dict[str, Any]
 
 CHAT_PATH = "/v1/chat/completions"
 RESPONSES_PATH = "/v1/responses"
+EMBEDDINGS_PATH = "/v1/embeddings"
+MAX_INPUTS = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,21 @@ class RecordedRequest:
         return list(itertools.dropwhile(lambda message: message[0] == "system", self.messages))
 
     @property
+    def inputs(self) -> list[str]:
+        """The texts to embed."""
+        said: str | list[str] = self.body["input"]
+        return [said] if isinstance(said, str) else said
+
+    @property
     def faults(self) -> list[str]:
-        """What a provider refuses: calls and results that are not paired, and answers without text."""
+        """What a provider refuses.
+
+        In a conversation: calls and results that are not paired, and answers without text. Of texts to embed: none or
+        too many of them, and empty ones.
+        """
+        if self.path == EMBEDDINGS_PATH:
+            fits = 1 <= len(self.inputs) <= MAX_INPUTS
+            return [*([] if fits else ["number of inputs"]), *("empty input" for text in self.inputs if not text)]
         spelled = _response_pairs if self.path == RESPONSES_PATH else _chat_pairs
         return list(_faults(spelled(self.body)))
 

@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
-import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import EmbedderError
+from .index.parts import texts_of
+from .items import Episode, Fact
 from .ports import NOT_EMBEDDED, Embedded, Embedder
 
 logger = logging.getLogger("loomflow")
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+
 TIMEOUT_SECONDS = 30.0
+BATCH = 256
+MAX_PASSAGES = 256
+"""So many passages of one item are embedded; those after them are found by keyword."""
+
+FAILED = "embedder %s failed; the text is stored and found by keyword: %r"
 
 
 def has_direction(embedded: Embedded) -> bool:
     """Whether there is a vector that can be compared: finite and not zero."""
     if embedded.vector is None:
         return False
-    length = math.hypot(*(float(number) for number in embedded.vector))
-    return 0 < length < math.inf
+    numpy = _numpy()
+    usable = numpy.isfinite(embedded.vector).all(axis=-1) & numpy.any(embedded.vector, axis=-1)
+    return bool(usable.any())
+
+
+def _numpy() -> Any:
+    """NumPy, loaded with the first vector: a program that only makes an agent starts without it."""
+    return importlib.import_module("numpy")
 
 
 def check_vectors(embedder: Embedder, vectors: Any, count: int) -> None:
@@ -41,28 +60,64 @@ def check_vectors(embedder: Embedder, vectors: Any, count: int) -> None:
         )
 
 
-async def embed_all(
-    embedder: Embedder | None, texts: Sequence[str], *, timeout: float = TIMEOUT_SECONDS
+async def embed_items(
+    embedder: Embedder | None, items: Sequence[Episode | Fact], *, timeout: float = TIMEOUT_SECONDS
 ) -> list[Embedded]:
-    """Embed texts; one that cannot be embedded comes back without a vector, and is found by keyword until it is.
+    """Embed the passages of items; an item that cannot be embedded comes back without vectors.
 
-    A failing batch is tried again text by text, so that one bad text does not cost the others their vectors. After a
-    time-out nothing is tried again.
+    It is found by keyword then, until `Memory.reembed` has made up for it.
 
     Args:
         embedder: None embeds nothing.
-        texts: what to embed, non-blank.
-        timeout: longest wait for one call of the embedder, in seconds.
+        items: what to embed.
+        timeout: longest wait for all of it, in seconds.
     """
-    if embedder is None or not texts:
-        return [NOT_EMBEDDED] * len(texts)
-    try:
-        async with asyncio.timeout(timeout):
-            vectors = await embedder.embed(texts)
-        check_vectors(embedder, vectors, len(texts))
-    except Exception as error:
-        if len(texts) == 1 or isinstance(error, TimeoutError):
-            logger.warning("embedder %s failed; the text is stored and found by keyword: %r", embedder.name, error)
-            return [NOT_EMBEDDED] * len(texts)
-        return [(await embed_all(embedder, [text], timeout=timeout))[0] for text in texts]
-    return [Embedded(embedder.name, vector) for vector in vectors]
+    if embedder is None or not items:
+        return [NOT_EMBEDDED] * len(items)
+    texts = [texts_of(item) for item in items]
+    wanted = [text for passages in texts for text in passages[:MAX_PASSAGES] if text.strip()]
+    vectors = iter(await _embed_texts(embedder, wanted, asyncio.get_running_loop().time() + timeout))
+    embedded: list[Embedded] = []
+    for passages in texts:
+        rows: list[Vector | tuple[()] | None] = [
+            next(vectors) if text.strip() and place < MAX_PASSAGES else () for place, text in enumerate(passages)
+        ]
+        embedded.append(_together(embedder, rows))
+    return embedded
+
+
+def _together(embedder: Embedder, vectors: Sequence[Vector | tuple[()] | None]) -> Embedded:
+    """The vectors of one item's passages as a table; none if one of them is missing."""
+    made = [vector for vector in vectors if vector is not None]
+    width = max((len(vector) for vector in made), default=0)
+    if len(made) < len(vectors) or not width or any(len(vector) not in {0, width} for vector in made):
+        return NOT_EMBEDDED
+    return Embedded(embedder.name, _numpy().array([row if len(row) else [0.0] * width for row in made], "float32"))
+
+
+async def _embed_texts(embedder: Embedder, texts: Sequence[str], deadline: float) -> list[Vector | None]:
+    """Vectors of texts, in batches; None for each that failed.
+
+    A failing batch is tried again text by text, so that one bad text does not cost the others their vectors. After a
+    time-out nothing is tried again.
+    """
+    made: list[Vector | None] = []
+    for start in range(0, len(texts), BATCH):
+        batch = texts[start : start + BATCH]
+        try:
+            async with asyncio.timeout_at(deadline):
+                vectors = await embedder.embed(batch)
+            check_vectors(embedder, vectors, len(batch))
+        except Exception as error:
+            if isinstance(error, TimeoutError):
+                logger.warning(FAILED, embedder.name, error)
+                return made + [None] * (len(texts) - len(made))
+            if len(batch) == 1:
+                logger.warning(FAILED, embedder.name, error)
+                made.append(None)
+            else:
+                for text in batch:
+                    made += await _embed_texts(embedder, [text], deadline)
+        else:
+            made += [_numpy().asarray(vector, "float32") for vector in vectors]
+    return made

@@ -9,7 +9,7 @@ from typing import overload
 
 from .bitemporal import FactChanges, supersede
 from .checks import check_text, utc_or_none
-from .embedding import embed_all
+from .embedding import embed_items
 from .errors import ConfigError
 from .items import Fact
 from .ports import Embedder, FactFilter, Store
@@ -48,7 +48,7 @@ class Facts:
         for fact in told:
             if not isinstance(fact, Fact):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigError.of("facts", "a Fact or a list of them", fact)
-        embedded = await embed_all(self._embedder(), [fact.text for fact in told])
+        embedded = await embed_items(self._embedder(), told)
         written = list(told)
         for user_id in dict.fromkeys(fact.user_id for fact in told):
             places = [place for place, fact in enumerate(told) if fact.user_id == user_id]

@@ -19,25 +19,44 @@ from types import EllipsisType
 from typing import Any, Self, overload
 
 from .checks import check_id, check_limit, check_text, check_user_id, utc_or_none
-from .embedding import embed_all, has_direction
+from .embedders import check_embedder, resolve_embedder
+from .embedding import embed_items
 from .errors import ConfigError, ConflictError
 from .facts import Facts
 from .items import Episode, EpisodeMatch, Fact, Forgotten, MemoryBlock, MemoryStats, SessionMessage
 from .locations import Location, locate
 from .locks import SessionLocks
+from .pipeline.fill import pack_fill
 from .pipeline.pack import pack_all, pack_budget
-from .pipeline.rank import MAX_FACTS, rank
-from .pipeline.recall import DEPTH, Question, embed_query, fuse_episodes, fuse_facts, recall, search_for
-from .ports import Embedder, Found, NewEpisode, Store
+from .pipeline.rank import rank, rank_passages
+from .pipeline.recall import (
+    DEPTH,
+    Question,
+    embed_query,
+    fuse_episodes,
+    fuse_facts,
+    recall,
+    recall_passages,
+    search_for,
+)
+from .ports import NOISE, Embedder, Found, NewEpisode, Store
 from .receipt import Injection
-from .settings import Tuning
+from .reembedding import REEMBED_BATCH, reembed_user
+from .settings import FILL_BUDGET, MAX_FACTS, Tuning
 from .tokens import GuardedCounter, counter_or_estimate
 from .transfer import Imported, export_user, import_user
 from .turns import messages_of, without_retries
+from .words import says_something
 
 logger = logging.getLogger("loomflow")
 
 RECALL_LIMIT = 12
+LOOKED_AT = 8
+"""So many candidates beyond the limits of mode "top" stand in the receipt."""
+
+FILL_CHARS_A_TOKEN = 6
+"""How much text mode "fill" looks at, for each token of the budget: half as much again as English needs."""
+
 MAX_BLOCK_CHARS = 50_000
 BACKENDS = {"inmemory": "loomflow.stores.sqlite", "sqlite": "loomflow.stores.sqlite"}
 """Which module serves which kind of URL. Loaded on first use, with all that it needs."""
@@ -61,9 +80,7 @@ class Memory:
         embedder: Any = "default",
         max_block_chars: int = MAX_BLOCK_CHARS,
     ) -> None:
-        usable = embedder is None or embedder == "default" or callable(embedder) or hasattr(embedder, "embed")
-        if not usable:
-            raise ConfigError.of("embedder", '"default", an embedder, a function or None', embedder)
+        check_embedder(embedder)
         self._store = store
         self._making = threading.Lock()
         self._embedder_spec = embedder
@@ -84,8 +101,9 @@ class Memory:
 
         Args:
             url: `inmemory`, `sqlite:./bot.db`, `sqlite:////abs/path.db`, or the path of a file.
-            embedder: "default" (static vectors that come with the package: no network, no key), an object with `name`
-                and `async embed(texts, *, query)`, a function from a list of texts to a list of vectors, or None for
+            embedder: "default" (static vectors that come with the package: no network, no key), "onnx:DIRECTORY",
+                "fastembed:MODEL", a hosted model as in "openai:text-embedding-3-small", an object with `name` and
+                `async embed(texts, *, query)`, a function from a list of texts to a list of vectors, or None for
                 keyword search only.
             max_block_chars: longest working block that may be written.
 
@@ -110,12 +128,12 @@ class Memory:
         """The embedder in use; None for keyword search only."""
         if self._embedder_spec is None:
             return None
-        return importlib.import_module("loomflow.embedders").resolve_embedder(self._embedder_spec)
+        return resolve_embedder(self._embedder_spec)
 
     async def _load(self) -> None:
-        """Import what the store and the embedder need in a thread: the event loop must not wait for it."""
-        if callable(self._store):
-            await asyncio.to_thread(lambda: (self.store, self.embedder))
+        """Make the store and the embedder in a thread, with all that they import: the event loop must not wait."""
+        if callable(self._store) or "embedder" not in self.__dict__:
+            await asyncio.to_thread(lambda: (self.store, self.embedder and self.embedder.name))
 
     async def __aenter__(self) -> Self:
         await self._load()
@@ -128,6 +146,9 @@ class Memory:
     async def aclose(self) -> None:
         """Finish and release everything. A closed memory opens again on use; one `inmemory` is then empty."""
         await self.store.aclose()
+        own: Any = self.__dict__.get("embedder")
+        if own is not self._embedder_spec and hasattr(own, "aclose"):
+            await own.aclose()
 
     # Working blocks
 
@@ -221,7 +242,8 @@ class Memory:
         for episode in told:
             if not isinstance(episode, Episode):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigError.of("episodes", "an Episode or a list of them", episode)
-        embedded = await embed_all(self.embedder, [episode.text for episode in told])
+        await self._load()
+        embedded = await embed_items(self.embedder, told)
         stored = list(told)
         for user_id in dict.fromkeys(episode.user_id for episode in told):
             places = [place for place, episode in enumerate(told) if episode.user_id == user_id]
@@ -264,7 +286,12 @@ class Memory:
         return list(islice(fuse_episodes(episodes), wanted))
 
     async def recall_facts(
-        self, query: str, *, user_id: str | None = None, limit: int = MAX_FACTS, at: datetime | None = None
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        limit: int = MAX_FACTS,
+        at: datetime | None = None,
     ) -> list[Fact]:
         """Find the facts that fit a question, best first. Only what is true and believed (now, or `at`) is found."""
         question = Question(check_text("query", query), check_user_id(user_id), at=utc_or_none("at", at))
@@ -317,18 +344,31 @@ class Memory:
         )
         now = question.at or self.store.clock()
         budget = tuning.memory_token_budget
-        half_life = None if budget is None else tuning.memory_decay_half_life_days
-        candidates = await recall(
-            self.store, self.embedder, question, timeout=tuning.recall_timeout_seconds,
-            max_facts=RECALL_LIMIT, max_episodes=RECALL_LIMIT,
-        )  # fmt: skip
-        ranked = rank(candidates, now=now, half_life_days=half_life)
+        has_ceiling = budget is not None or tuning.memory_mode == "fill"
+        half_life = tuning.memory_decay_half_life_days if has_ceiling else None
         count = counter_or_estimate(tuning.token_counter)
-        if budget is None:
-            packed = pack_all(candidates.blocks, ranked, count)
+        how: dict[str, Any] = {"now": now, "half_life_days": half_life, "min_relevance": tuning.memory_min_relevance}
+        how["noise"] = 0.0 if says_something(question.text) else float(getattr(self.embedder, "noise", NOISE))
+        if tuning.memory_mode == "fill":
+            budget = budget or FILL_BUDGET
+            found = await recall_passages(
+                self.store, self.embedder, question, timeout=tuning.recall_timeout_seconds,
+                chars=budget * FILL_CHARS_A_TOKEN, half_life_days=half_life,
+            )  # fmt: skip
+            packed = pack_fill(found.blocks, rank_passages(found, **how), budget, count)
+            problems = found.problems
         else:
-            packed = pack_budget(candidates.blocks, ranked, budget, count)
-        problems = candidates.problems
+            limits = {"max_facts": tuning.memory_max_facts, "max_episodes": tuning.memory_max_episodes}
+            candidates = await recall(
+                self.store, self.embedder, question, timeout=tuning.recall_timeout_seconds,
+                **{name: limit + LOOKED_AT for name, limit in limits.items()},
+            )  # fmt: skip
+            ranked = rank(candidates, **limits, **how)
+            if budget is None:
+                packed = pack_all(candidates.blocks, ranked, count)
+            else:
+                packed = pack_budget(candidates.blocks, ranked, budget, count)
+            problems = candidates.problems
         if isinstance(count, GuardedCounter) and count.failure:
             problems += (f"token_counter failed, the estimate was used where it did: {count.failure}",)
             self._warn_once(problems[-1])
@@ -407,31 +447,25 @@ class Memory:
         name = self.embedder.name if self.embedder else None
         return await self.store.stats(None if everyone else user_id, everyone=everyone, embedder=name)
 
-    async def reembed(self, *, user_id: str | None, batch: int = 256) -> int:
+    async def reembed(
+        self, *, user_id: str | None, batch: int = REEMBED_BATCH, progress: Callable[[int], None] | None = None
+    ) -> int:
         """Embed what has no vector of the current embedder: after its failure, or after a change of embedder.
+
+        What is made is stored batch by batch, so a call that is stopped loses nothing and the next one goes on from
+        there. Vectors of other embedders are kept until every item has one of this.
+
+        Args:
+            user_id: whose memory.
+            batch: how many facts and episodes are embedded and stored at a time.
+            progress: called after each batch with how many more items were tried.
 
         Returns:
             How many facts and episodes got a vector. What fails again, or embeds to nothing, is left for the next call.
         """
         check_user_id(user_id)
-        if self.embedder is None:
-            return 0
-        done = 0
-        skip = 0
-        while True:
-            episodes, facts = await self.store.unembedded(user_id, self.embedder.name, batch + skip)
-            items = [*episodes, *facts][skip : skip + batch]
-            if not items:
-                return done
-            embedded = await embed_all(self.embedder, [item.text for item in items])
-            made = [(item, one) for item, one in zip(items, embedded, strict=True) if has_direction(one)]
-            await self.store.set_vectors(
-                user_id,
-                {item.id or "": one for item, one in made if isinstance(item, Episode)},
-                {item.id or "": one for item, one in made if isinstance(item, Fact)},
-            )
-            done += len(made)
-            skip += len(items) - len(made)
+        await self._load()
+        return await reembed_user(self.store, self.embedder, user_id, check_limit("batch", batch), progress)
 
 
 def _store_at(location: Location) -> Store:

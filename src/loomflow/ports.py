@@ -6,7 +6,7 @@ Anything that has these methods can be plugged in. `loomflow.testing` ships the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -21,11 +21,17 @@ Clock = Callable[[], datetime]
 """Returns the present moment, aware."""
 
 
+NOISE = 0.35
+
+
 class Embedder(Protocol):
     """Turns texts into vectors of one space.
 
     Attributes:
         name: identifies the space; vectors of two embedders are compared only if their names are equal.
+
+    An embedder may also have a number `noise`: cosines up to it are common between unrelated texts. A question that
+    says nothing ("ok", "2+2?") finds only what is nearer than that. Without one, `NOISE` stands for it.
     """
 
     name: str
@@ -48,7 +54,11 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A text's vector, and the embedder that made it. `vector` is None where there is none."""
+    """The vectors of a text, and the embedder that made them. `vector` is None where there are none.
+
+    Its shape is [d] for a question. What is stored has one vector for each of its passages, shape [p, d], in the order
+    of `loomflow.index.parts.texts_of`, or one for all of them, shape [d] or [1, d].
+    """
 
     embedder: str | None = None
     vector: NDArray[np.float32] | None = None
@@ -81,13 +91,16 @@ class Search:
     """One search for facts and episodes, by keyword and by vector, within one user's memory.
 
     Attributes:
-        words: search words, any of which may match (see `words.query_words`).
+        words: search terms, any of which may match (see `words.query_terms`).
         query: the embedded question.
         limit: how many of each search to return; filters apply before it.
         without_session: leave out this session's episodes, and the facts that came from them.
         without_ids: leave out these episodes, and the facts that came from them.
         at: what was there at this moment: episodes that had occurred, facts valid and known then. None is now.
         episodes, facts: whether they are searched at all; what is not is found empty.
+        text: the question as it was asked, for the names and dates in it. Used by `Store.passages` only.
+        chars: how many characters of passages to return, at least. Used by `Store.passages` only.
+        half_life_days: age at which a passage counts half; None for no decay. Used by `Store.passages` only.
     """
 
     words: tuple[str, ...] = ()
@@ -98,6 +111,9 @@ class Search:
     at: datetime | None = None
     episodes: bool = True
     facts: bool = True
+    text: str = ""
+    chars: int = 0
+    half_life_days: float | None = None
 
 
 Item = TypeVar("Item", Episode, Fact)
@@ -116,6 +132,35 @@ class Found(Generic[Item]):
     items: Mapping[int, Item]
     lexical: tuple[int, ...] = ()
     vector: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Passage(Generic[Item]):
+    """A passage that a search found: a fact, or a piece of what one side said in an episode.
+
+    Attributes:
+        item: the fact or episode.
+        is_agent: whether the agent said it; False for the user, and for facts.
+        start, end: where it stands in the text of that side.
+        score: weighted sum of the signals (see `loomflow.index.scoring`).
+        relevance: the score on a scale from 0 to 1.
+        signals: what it is made of, by name; those that are 0 are left out.
+        number: its item's place in the order of writing.
+        coverage: the share of the question's words that stand in it or near it, by how telling they are and how
+            near they stand, 0 to 1.
+        similarity: its cosine with the question; None without vectors.
+    """
+
+    item: Item
+    is_agent: bool
+    start: int
+    end: int
+    number: int
+    score: float
+    relevance: float
+    signals: Mapping[str, float] = field(default_factory=dict[str, float])
+    coverage: float = 0.0
+    similarity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +297,17 @@ class Store(Protocol):
         """Search episodes and facts in one consistent view. Without words and without a vector nothing is found."""
         ...
 
+    async def passages(self, user_id: str | None, search: Search) -> tuple[list[Passage[Episode]], list[Passage[Fact]]]:
+        """Search passages of episodes, and facts, by everything that a conversation tells; each list best first.
+
+        Without words and without a vector nothing is found.
+        """
+        ...
+
+    async def names(self, user_id: str | None) -> list[str]:
+        """The names of users and agents that episodes carry."""
+        ...
+
     async def turns(self, user_id: str | None, session_id: str | None) -> list[Turn]:
         """A session's chat history, in order: finished and interrupted runs. None is every session."""
         ...
@@ -277,7 +333,11 @@ class Store(Protocol):
     async def set_vectors(
         self, user_id: str | None, episodes: Mapping[str, Embedded], facts: Mapping[str, Embedded]
     ) -> None:
-        """Write vectors of episodes and believed facts, by id, replacing those of other embedders."""
+        """Write vectors of episodes and believed facts, by id."""
+        ...
+
+    async def drop_vectors(self, user_id: str | None, *, but: str) -> None:
+        """Delete the vectors of all embedders but one."""
         ...
 
     async def forget(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -22,12 +23,14 @@ class InjectedItem:
         text: as it stands in the block, without its bullet; for a dropped item, as it would have stood.
         tokens: of the line, bullet included.
         rank: place in the recall of its own kind, from 0; None for blocks.
-        relevance: 1 / (60 + rank + 1) (rule R6); None for blocks.
+        relevance: 1 / (60 + rank + 1) (rule R6); in mode "fill" the score of its signals on a scale from 0 to 1; None
+            for blocks.
         decay: 0 to 1 (rule R7); 1 where decay is off.
         score: relevance times decay; None for blocks.
         status: "injected", "truncated" or "dropped".
         reason: why, in a few words.
         lexical_rank, vector_rank: places in the two searches behind the recall; None if not found there.
+        signals: in mode "fill", what its relevance is made of (see `loomflow.index.scoring`); empty otherwise.
     """
 
     kind: Kind
@@ -42,6 +45,7 @@ class InjectedItem:
     reason: str
     lexical_rank: int | None = None
     vector_rank: int | None = None
+    signals: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +82,8 @@ class Injection:
         lines = [self._summary(), *(f"! {note}" for note in self.over_budget + self.problems)]
         if not self.items:
             return "\n".join([*lines, "Nothing was recalled."])
-        rows = [_HEADINGS, *(_cells(item) for item in self.items)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS) - 1)]
+        rows = [self._headings(), *(self._cells(item) for item in self.items)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
         for row in rows:
             cells = [
                 cell.rjust(width) if column in _NUMERIC else cell.ljust(width)
@@ -91,14 +95,28 @@ class Injection:
     def _repr_html_(self) -> str:
         """The receipt as an HTML table, shown by notebooks. Stored text is escaped."""
         notes = "".join(f"<p><b>{html.escape(note)}</b></p>" for note in self.over_budget + self.problems)
-        head = "".join(f"<th>{heading}</th>" for heading in _HEADINGS)
+        head = "".join(f"<th>{heading}</th>" for heading in self._headings())
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(item)) + "</tr>" for item in self.items
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in self._cells(item)) + "</tr>"
+            for item in self.items
         )
         return (
             f"<p>{html.escape(self._summary())}</p>{notes}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
             f"</table><pre>{html.escape(self.text)}</pre>"
         )
+
+    def _headings(self) -> tuple[str, ...]:
+        return (*_HEADINGS[:-1], "signals", "text") if self._has_signals else _HEADINGS
+
+    def _cells(self, item: InjectedItem) -> tuple[str, ...]:
+        cells = _cells(item)
+        if not self._has_signals:
+            return cells
+        return (*cells[:-1], " ".join(f"{name}={value:.2f}" for name, value in item.signals.items()), cells[-1])
+
+    @property
+    def _has_signals(self) -> bool:
+        return any(item.signals for item in self.items)
 
     def _summary(self) -> str:
         ceiling = "no budget" if self.budget is None else f"budget {self.budget}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from .checks import scrub
-from .embedding import embed_all
+from .embedding import embed_items
 from .errors import ConfigError, StoreError
 from .items import Episode
 from .locks import Hold
@@ -174,7 +174,7 @@ class Run:
             metadata=self.metadata, agent_name=self.agent_name,
         )  # fmt: skip
         timeout = self.tuning.recall_timeout_seconds
-        (embedded,) = await embed_all(memory.embedder, [episode.text], timeout=timeout)
+        (embedded,) = await embed_items(memory.embedder, [episode], timeout=timeout)
         await memory.store.finish_run(self.user_id, self.run_id, NewEpisode(episode, embedded, messages))
 
 

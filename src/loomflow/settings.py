@@ -6,8 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Literal
 
 from .errors import ConfigError
+
+MAX_FACTS = 5
+MAX_EPISODES = 3
+FILL_BUDGET = 1500
+"""The ceiling that applies in mode "fill" where none is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +25,12 @@ class Tuning:
             item limits alone apply.
         memory_decay_half_life_days: age, in days, at which a memory's relevance counts half. None (the default) turns
             decay off. It applies only under a budget.
+        memory_mode: "top" (the default) injects the best `memory_max_facts` facts and `memory_max_episodes` episodes.
+            "fill" uses the budget to the full with the passages and facts that fit the question best, in the order of
+            time; without a budget, `FILL_BUDGET` tokens.
+        memory_max_facts, memory_max_episodes: how many of each reach the block in mode "top".
+        memory_min_relevance: from 0 to 1; what matches the question less is noise and stays out. See
+            `loomflow.pipeline.rank.match` for what is measured; 0 lets everything in.
         token_counter: a function from text to its number of tokens. None is the built-in estimate.
         recall_timeout_seconds: longest wait for the embedder, and for the database, before the run goes on with what
             could be read.
@@ -32,20 +44,38 @@ class Tuning:
 
     memory_token_budget: int | None = None
     memory_decay_half_life_days: float | None = None
+    memory_mode: Literal["top", "fill"] = "top"
+    memory_max_facts: int = MAX_FACTS
+    memory_max_episodes: int = MAX_EPISODES
+    memory_min_relevance: float = 0.05
     token_counter: Callable[[str], int] | None = None
     recall_timeout_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        budget = self.memory_token_budget
-        if budget is not None:
-            if isinstance(budget, bool) or not isinstance(budget, Integral) or budget < 1:
-                raise ConfigError.of("memory_token_budget", "a positive int or None", budget)
-            object.__setattr__(self, "memory_token_budget", int(budget))
+        if self.memory_token_budget is not None:
+            self._check_count("memory_token_budget", 1, "a positive int or None")
         if self.memory_decay_half_life_days is not None:
             self._check_positive("memory_decay_half_life_days", "a positive finite number or None")
+        if self.memory_mode not in {"top", "fill"}:
+            raise ConfigError.of("memory_mode", '"top" or "fill"', self.memory_mode)
+        self._check_count("memory_max_facts", 0, "an int from 0")
+        self._check_count("memory_max_episodes", 0, "an int from 0")
+        self._check_share("memory_min_relevance")
         if self.token_counter is not None and not callable(self.token_counter):
             raise ConfigError.of("token_counter", "a function from str to int, or None", self.token_counter)
         self._check_positive("recall_timeout_seconds", "a positive finite number")
+
+    def _check_count(self, field: str, least: int, expected: str) -> None:
+        value = getattr(self, field)
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+            raise ConfigError.of(field, expected, value)
+        object.__setattr__(self, field, int(value))
+
+    def _check_share(self, field: str) -> None:
+        value = getattr(self, field)
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
+            raise ConfigError.of(field, "a number from 0 to 1", value)
+        object.__setattr__(self, field, float(value))
 
     def _check_positive(self, field: str, expected: str) -> None:
         value = getattr(self, field)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from .bitemporal import FactChanges, supersede
 from .checks import check_user_id
-from .embedding import embed_all
+from .embedding import embed_items
 from .errors import ConfigError
 from .items import Episode, Fact, MemoryBlock
 from .ports import Embedder, FactFilter, NewEpisode, Store, Turn
@@ -94,7 +94,7 @@ async def _write_facts(store: Store, embedder: Embedder | None, user: str | None
 
     for start in range(0, len(new), BATCH):
         batch = new[start : start + BATCH]
-        embedded = await embed_all(embedder, [fact.text for fact in batch])
+        embedded = await embed_items(embedder, batch)
         await store.add_facts(user, list(zip(batch, embedded, strict=True)), as_exported)
     return len(new)
 
@@ -106,7 +106,7 @@ async def _write_episodes(
     new = [one for one in episodes if one.episode.id is None or one.episode.id not in present]
     for start in range(0, len(new), BATCH):
         batch = new[start : start + BATCH]
-        embedded = await embed_all(embedder, [one.episode.text for one in batch])
+        embedded = await embed_items(embedder, [one.episode for one in batch])
         await store.add_episodes(
             user,
             [NewEpisode(one.episode, vector, one.messages) for one, vector in zip(batch, embedded, strict=True)],

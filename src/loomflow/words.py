@@ -1,21 +1,24 @@
-"""How text becomes search words: folding, CJK bigrams, stop words.
+"""How text becomes search words: folding, stems, CJK bigrams, stop words.
 
-The full-text index splits on white space and punctuation, so a run of Chinese or Japanese would be one word that no
-query matches. Such runs are therefore indexed as overlapping pairs of characters, and queries are cut the same way.
+Chinese, Japanese and Korean do not put spaces between words, so a run of such characters is searched for as its
+overlapping pairs, and stands in the index as pairs and as single characters.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import lru_cache
 
 import regex
+import Stemmer
 
 MAX_QUERY_WORDS = 48
 """Distinct words of a query that are searched for: from its beginning and from its end, where questions stand."""
 
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
 _WORD = regex.compile(r"[\p{L}\p{N}][\p{L}\p{N}\p{M}]*")
 _CJK_RUN = re.compile(
     "[\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
@@ -28,14 +31,22 @@ FILLERS = frozenset("a an the very really just also so too".split())
 
 STOP_WORDS = frozenset(
     """
-    a about after all also am an and any are as at be because been before being but by can could did do does doing
-    down during each few for from further had has have having he her here hers him his how i if in into is it its
-    just ll me more most my no nor not now of off on once only or other our ours out over own re s same she should
-    so some such t than that the their theirs them then there these they this those through to too under until up
-    us ve very was we were what when where which while who whom why will with would you your yours
+    a about after also am an and any are as at be because been before being but by bye can could d did do does doing
+    each for from further goodbye had has have having he hello her hers hey hi him his how i if in into is it its just
+    ll m me more most my no nor not of ok okay on or other our ours own please re s same she should so some such t than
+    thank thanks that the their theirs them then there these they this those through to too until us ve very was we
+    were what when where which while who whom whose why will with would yeah yes you your yours
     """.split()
 )
-"""English function words. They are left out of queries, unless the query has nothing else."""
+"""English function words: left out of queries, unless the query has nothing else, and not counted as length."""
+
+_ASKER = frozenset("i me my mine we us our ours".split())
+_SUM = re.compile(r"\d[\d.,]*(?:\s*(?:[+*×÷^=]|\s[-/x]\s)\s*[\d.,]+)+")
+"""A sum to work out, as in "2+2" or "17 * 23"."""
+
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_stem: Callable[[list[str]], list[str]] = Stemmer.Stemmer("english", 0).stemWords  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_stemming = threading.Lock()
 
 
 def fold(text: str) -> str:
@@ -43,27 +54,67 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
-def index_text(text: str) -> str:
-    """The text that the full-text index is given: folded, with CJK runs spelled as bigrams.
+def query_terms(text: str) -> list[str]:
+    """The distinct terms to search for, in order; at most `MAX_QUERY_WORDS`.
 
-    The last character of a run also stands alone, so that a query of one character finds it wherever it is.
+    Stop words are among them only where there is nothing else, and numbers to calculate with never.
     """
-    if text.isascii():
-        return text
-    return _CJK_RUN.sub(lambda run: f" {' '.join(_bigrams(run[0]))} {run[0][-1]} ", fold(text))
-
-
-def query_words(text: str) -> list[str]:
-    """The distinct words to search for, in order; at most `MAX_QUERY_WORDS`.
-
-    A single CJK character comes back with a trailing `*`, to be matched as a prefix.
-    """
-    words = list(dict.fromkeys(_split(fold(text))))
-    telling = [word for word in words if word not in STOP_WORDS] or words
-    if len(telling) <= MAX_QUERY_WORDS:
-        return telling
+    telling, other = terms(_SUM.sub(" ", text))
+    distinct = list(dict.fromkeys(telling or other))
+    if len(distinct) <= MAX_QUERY_WORDS:
+        return distinct
     half = MAX_QUERY_WORDS // 2
-    return telling[:half] + telling[-half:]
+    return distinct[:half] + distinct[-half:]
+
+
+def says_something(text: str) -> bool:
+    """Whether there is anything to look for: a telling word, or the asker ("Who am I?").
+
+    There is not in "2+2?", "ok" and "Thanks!".
+    """
+    telling, other = terms(_SUM.sub(" ", text))
+    return bool(telling) or not _ASKER.isdisjoint(other)
+
+
+def terms(text: str) -> tuple[list[str], list[str]]:
+    """A text as terms, in order: those that tell something, then the rest, which is searchable too.
+
+    Words are folded, lose their accents and are reduced to their stem (Snowball's English stemmer; words of other
+    alphabets stay whole). The rest are stop words, and the single characters of CJK runs.
+    """
+    telling: list[str] = []
+    other: list[str] = []
+    for word in _words(text):
+        if word in STOP_WORDS:
+            other.append(word)
+        elif word.isascii():
+            telling.append(word)
+        else:
+            _split_runs(word, telling, other)
+    with _stemming:
+        return _stem(telling), other
+
+
+def _words(text: str) -> list[str]:
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    plain = _ACCENTS.sub("", unicodedata.normalize("NFD", fold(text)))
+    return _WORD.findall(unicodedata.normalize("NFC", plain))
+
+
+def _split_runs(word: str, telling: list[str], other: list[str]) -> None:
+    position = 0
+    for run in _CJK_RUN.finditer(word):
+        if run.start() > position:
+            telling.append(word[position : run.start()])
+        if len(run[0]) > 1:
+            telling += [run[0][i : i + 2] for i in range(len(run[0]) - 1)]
+            other += run[0]
+        else:
+            telling.append(run[0])
+        position = run.end()
+    if position < len(word):
+        telling.append(word[position:])
 
 
 def normal_form(text: str) -> str:
@@ -81,19 +132,3 @@ def saying(text: str) -> str:
     Texts that differ in any other word, in a number or in a negation say different things.
     """
     return " ".join(word for word in normal_form(text.replace("_", " ")).split() if word not in FILLERS)
-
-
-def _split(folded: str) -> Iterator[str]:
-    for word in _WORD.findall(folded):
-        position = 0
-        for run in _CJK_RUN.finditer(word):
-            if run.start() > position:
-                yield word[position : run.start()]
-            yield from _bigrams(run[0]) if len(run[0]) > 1 else [f"{run[0]}*"]
-            position = run.end()
-        if position < len(word):
-            yield word[position:]
-
-
-def _bigrams(run: str) -> list[str]:
-    return [run[i : i + 2] for i in range(len(run) - 1)]

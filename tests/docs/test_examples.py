@@ -17,6 +17,7 @@ import pytest
 from pytest_examples import CodeExample, find_examples
 
 from loomflow import Agent, Memory
+from tests.minilm import lay_minilm
 from tests.openai_server import OpenAIServer
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +57,7 @@ def test_example_runs_and_prints_what_the_page_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "unused")
+    lay_minilm(tmp_path / "models" / "all-MiniLM-L6-v2")
     code = compile(example.source, str(example), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     printed = StringIO()
     with OpenAIServer() as server, redirect_stdout(printed):

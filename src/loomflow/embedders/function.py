@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loomflow.ports import NOISE
+
+from .loading import check_noise
+
 MAX_CHARS = 8_000
 """Longer texts are cut before they are embedded: hosted models refuse what is over their limit."""
 
@@ -20,11 +24,13 @@ class FunctionEmbedder:
     Args:
         function: from a list of n texts to n vectors of one length.
         name: identifies the vector space; the function's own name by default.
+        noise: the cosine that unrelated texts reach with it, as far as it is known.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
+    def __init__(self, function: Callable[..., Any], name: str | None = None, *, noise: float = NOISE) -> None:
         self._function = function
         self._is_async = inspect.iscoroutinefunction(function)
+        self.noise = check_noise(noise)
         self.name = name or f"function:{getattr(function, '__qualname__', type(function).__qualname__)}"
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> NDArray[np.float32]:

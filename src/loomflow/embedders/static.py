@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType]
 from tokenizers import Tokenizer
 
 from loomflow.errors import EmbedderError
@@ -36,6 +36,8 @@ class StaticEmbedder:
     """Mean of static token vectors, 256 dimensions. Loaded once a process, on first use, in a thread."""
 
     name = "wordllama:l2_supercat_256"
+    noise = 0.35
+    """Cosines up to this are common between unrelated English texts."""
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> NDArray[np.float32]:
         """Embed texts, each cut to `MAX_CHARS`; shape [n, 256]. A text without known tokens is a zero row.
@@ -72,5 +74,18 @@ def _model() -> tuple[NDArray[np.float16], Tokenizer]:
     for name in (WEIGHTS, TOKENIZER):
         if not (folder / name).is_file():
             raise EmbedderError(f"the package wordllama has no file {name}; install the pinned version of it")
-    weights = cast("NDArray[np.float16]", load_file(folder / WEIGHTS)["embedding.weight"])
-    return weights, Tokenizer.from_file(str(folder / TOKENIZER))
+    return _weights(folder / WEIGHTS), Tokenizer.from_file(str(folder / TOKENIZER))
+
+
+def _weights(file: Path) -> NDArray[np.float16]:
+    """The one table of a safetensors file, mapped: only the rows that are used are read, once for all processes.
+
+    The format: the length of the header in 8 bytes, the header in JSON, the numbers.
+    """
+    with file.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        table: dict[str, Any] = json.loads(opened.read(length))["embedding.weight"]
+    if table["dtype"] != "F16":
+        raise EmbedderError(f"the table in {file} is of {table['dtype']}; install the pinned version of wordllama")
+    start = 8 + length + table["data_offsets"][0]
+    return np.asarray(np.memmap(file, np.float16, "r", start, tuple(table["shape"])))

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-import regex
-
 from loomflow.items import MemoryBlock
+from loomflow.passages import grapheme_start
 from loomflow.receipt import InjectedItem, Status
 from loomflow.tokens import TokenCounter
 
@@ -35,8 +34,6 @@ EXCERPT_ALLOWANCE = 32
 
 NOTE_FROM_BUDGET = 128
 """Below this budget the note on what the block is is left out (rule R13)."""
-
-_GRAPHEME = regex.compile(r"\X")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ def pack_all(blocks: Sequence[MemoryBlock], ranked: Sequence[Ranked], count: Tok
     text = block_text(pinned, sections)
     by_kind = sorted(ranked, key=lambda item: item.kind != "fact")
     items = [
-        _receipt(
+        receipt(
             item, item.line.text, "dropped" if item.excluded else "injected", item.excluded or "within limits", count
         )
         for item in by_kind
@@ -170,7 +167,7 @@ class _Packing:
     def _add(self, item: Ranked, text: str, status: Status, reason: str) -> None:
         if status != "dropped":
             self._lines.append(text)
-        self._items.append(_receipt(item, text, status, reason, self._count))
+        self._items.append(receipt(item, text, status, reason, self._count))
 
 
 def longest_cut(text: str, fits: Callable[[str], bool]) -> str:
@@ -188,32 +185,12 @@ def longest_cut(text: str, fits: Callable[[str], bool]) -> str:
         low, high = (middle, high) if fits(text[:middle]) else (low, middle)
     end = low
     while end > 0:
-        end = _grapheme_start(text, end)
+        end = grapheme_start(text, end)
         cut = text[:end]
         if not cut or fits(cut):
             return cut
         end -= 1
     return ""
-
-
-def _grapheme_start(text: str, position: int) -> int:
-    """The last grapheme boundary at or before `position`."""
-    start = max(position - 1, 0)
-    while start > 0 and not _begins_cluster(text[start]):
-        start -= 1
-    boundary = start
-    for cluster in _GRAPHEME.finditer(text, start, min(len(text), position + 64)):
-        if cluster.start() > position:
-            break
-        boundary = cluster.start()
-        if cluster.end() <= position:
-            boundary = cluster.end()
-    return boundary
-
-
-def _begins_cluster(character: str) -> bool:
-    """Whether a cluster surely begins here, whatever stands before: a space, a Latin letter or an ideograph."""
-    return character == " " or "a" <= character <= "z" or "A" <= character <= "Z" or "\u4e00" <= character <= "\u9fff"
 
 
 def _pinned_items(blocks: Sequence[MemoryBlock], count: TokenCounter) -> list[InjectedItem]:
@@ -226,8 +203,9 @@ def _pinned_items(blocks: Sequence[MemoryBlock], count: TokenCounter) -> list[In
     ]  # fmt: skip
 
 
-def _receipt(item: Ranked, text: str, status: Status, reason: str, count: TokenCounter) -> InjectedItem:
+def receipt(item: Ranked, text: str, status: Status, reason: str, count: TokenCounter) -> InjectedItem:
+    """The line of the receipt on an item."""
     return InjectedItem(
         item.kind, item.id, text, count(f"{BULLET}{text}"), item.rank, item.relevance, item.decay, item.score, status,
-        reason, item.lexical_rank, item.vector_rank,
+        reason, item.lexical_rank, item.vector_rank, item.signals,
     )  # fmt: skip

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from loomflow.items import EpisodeMatch, FactMatch, Kind
+from loomflow.items import EpisodeMatch, Fact, FactMatch, Kind
+from loomflow.ports import Passage
+from loomflow.settings import MAX_EPISODES, MAX_FACTS
 from loomflow.words import saying
 
-from .recall import Candidates, relevance
-from .render import Line, episode_line, fact_line
+from .recall import Candidates, PassageCandidates, relevance
+from .render import Line, episode_line, fact_line, passage_line
 
-MAX_FACTS = 5
-MAX_EPISODES = 3
 DAY_SECONDS = 86_400
-FILLERS = frozenset(["a", "an", "the", "very", "really", "just", "also", "so", "too"])
-"""Words without which a text still says the same (rule R12)."""
+BELOW = "below memory_min_relevance={:g}"
 
 _KIND_ORDER = {"fact": 0, "episode": 1}
 
@@ -35,6 +34,7 @@ class Ranked:
         relevance, decay, score: as rules R6 and R7 define them.
         excluded: why it may not be packed; empty if it may.
         lexical_rank, vector_rank: places in the two searches behind the recall.
+        signals, passage: in mode "fill", what the relevance is made of, and what stands in the block.
     """
 
     kind: Kind
@@ -47,6 +47,8 @@ class Ranked:
     excluded: str = ""
     lexical_rank: int | None = None
     vector_rank: int | None = None
+    signals: Mapping[str, float] = field(default_factory=dict[str, float])
+    passage: Passage[Any] | None = None
 
 
 def decay(moment: datetime | None, now: datetime, half_life_days: float | None) -> float:
@@ -63,6 +65,8 @@ def rank(
     half_life_days: float | None = None,
     max_facts: int = MAX_FACTS,
     max_episodes: int = MAX_EPISODES,
+    min_relevance: float = 0.0,
+    noise: float = 0.0,
 ) -> tuple[Ranked, ...]:
     """Score the candidates and put them in the order of packing.
 
@@ -73,13 +77,20 @@ def rank(
         now: the moment that ages count from.
         half_life_days: None for no decay.
         max_facts, max_episodes: how many of each may be packed.
+        min_relevance: what matches the question less than this is left out, see `match`.
+        noise: cosines up to this are common between unrelated texts.
     """
     facts = _limited(
-        candidates.facts, _repetitions((match.fact.text for match in candidates.facts), "fact"), max_facts, "facts"
+        candidates.facts,
+        _left_out(candidates.facts, (match.fact.text for match in candidates.facts), "fact", min_relevance, noise),
+        max_facts,
+        "facts",
     )
     episodes = _limited(
         candidates.episodes,
-        _repetitions((match.episode.text for match in candidates.episodes), "episode"),
+        _left_out(
+            candidates.episodes, (match.episode.text for match in candidates.episodes), "episode", min_relevance, noise
+        ),
         max_episodes,
         "episodes",
     )
@@ -88,6 +99,79 @@ def rank(
         *(_ranked_episode(match, place, why, now, half_life_days) for match, place, why in episodes),
     ]
     return tuple(sorted(ranked, key=lambda item: (-item.score, item.rank, _KIND_ORDER[item.kind])))
+
+
+def rank_passages(
+    candidates: PassageCandidates,
+    *,
+    now: datetime,
+    half_life_days: float | None = None,
+    min_relevance: float = 0.0,
+    noise: float = 0.0,
+) -> tuple[Ranked, ...]:
+    """Score passages and facts for mode "fill", and put them in the order of packing; see `rank`.
+
+    If not even the best of them matches the question, all are noise. Once something does, what stands near it counts
+    too, whether or not it has words of the question itself.
+    """
+    found: list[Passage[Any]] = [*candidates.facts, *candidates.episodes]
+    best = max((_passage_match(passage, noise) for passage in found), default=0.0)
+    noisy = BELOW.format(min_relevance) if best < min_relevance else ""
+    facts = [
+        _ranked_passage(passage, place, "fact", now, half_life_days) for place, passage in enumerate(candidates.facts)
+    ]
+    turns = [
+        _ranked_passage(passage, place, "episode", now, half_life_days)
+        for place, passage in enumerate(candidates.episodes)
+    ]
+    ranked = sorted([*facts, *turns], key=lambda item: (-item.score, item.rank, _KIND_ORDER[item.kind]))
+    seen: set[str] = set()
+    checked: list[Ranked] = []
+    for item in ranked:
+        said = saying(item.line.body)
+        checked.append(replace(item, excluded=noisy or ("says the same as one ranked above" if said in seen else "")))
+        seen.add(said)
+    return tuple(checked)
+
+
+def _ranked_passage(passage: Passage[Any], place: int, kind: Kind, now: datetime, half_life: float | None) -> Ranked:
+    item = passage.item
+    line = fact_line(item) if isinstance(item, Fact) else passage_line(passage)
+    fading = decay(item.recorded_at if isinstance(item, Fact) else item.occurred_at, now, half_life)
+    return Ranked(
+        kind, item.id or "", line, place, passage.relevance, fading, passage.relevance * fading,
+        signals=passage.signals, passage=passage,
+    )  # fmt: skip
+
+
+def _passage_match(passage: Passage[Any], noise: float) -> float:
+    """`match` of a passage; what was said by the one, or on the day, that the question names matches fully."""
+    if "speaker" in passage.signals or "date" in passage.signals:
+        return 1.0
+    return match(passage.similarity, noise, 0.0 if noise else passage.coverage)
+
+
+def match(similarity: float | None, noise: float, coverage: float = 0.0) -> float:
+    """How well something matches a question, from 0 to 1: what `memory_min_relevance` is compared with.
+
+    The larger of the share of the question's words that it has, and of how far its cosine stands above `noise`:
+    (similarity - noise) / (1 - noise). The noise counts only for a question that says nothing to look for; a question
+    that does may be far from what answers it, in word and in vector.
+    """
+    above = 0.0 if similarity is None else max(similarity - noise, 0.0) / max(1 - noise, 1e-9)
+    return min(max(coverage, above), 1.0)
+
+
+def _left_out(
+    matches: Sequence[Match], texts: Iterable[str], kind: Kind, min_relevance: float, noise: float
+) -> Iterator[str]:
+    """For each match, best first, why it is left out: as a repetition or as noise; empty if it is not.
+
+    What has one of the question's words is never noise, unless the question says nothing.
+    """
+    for found, repetition in zip(matches, _repetitions(texts, kind), strict=True):
+        is_noise = (found.lexical_rank is None or noise > 0) and match(found.similarity, noise) < min_relevance
+        yield repetition or (BELOW.format(min_relevance) if is_noise else "")
 
 
 def _limited(matches: Sequence[Match], reasons: Iterable[str], limit: int, what: str) -> list[tuple[Match, int, str]]:

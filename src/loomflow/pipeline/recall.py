@@ -13,9 +13,10 @@ from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from loomflow.embedding import check_vectors
+from loomflow.index.questions import without_names
 from loomflow.items import Episode, EpisodeMatch, Fact, FactMatch, MemoryBlock
-from loomflow.ports import NOT_EMBEDDED, Embedded, Embedder, Found, Search, Store
-from loomflow.words import query_words, saying
+from loomflow.ports import NOT_EMBEDDED, Embedded, Embedder, Found, Passage, Search, Store
+from loomflow.words import query_terms, saying
 
 logger = logging.getLogger("loomflow")
 
@@ -68,6 +69,16 @@ class Candidates:
     problems: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PassageCandidates:
+    """What recall found for mode "fill", each list best first, and what failed on the way."""
+
+    blocks: tuple[MemoryBlock, ...] = ()
+    facts: tuple[Passage[Fact], ...] = ()
+    episodes: tuple[Passage[Episode], ...] = ()
+    problems: tuple[str, ...] = ()
+
+
 def relevance(rank: int) -> float:
     """Reciprocal rank, 1 / (60 + rank + 1), for a rank from 0."""
     return 1 / (RRF_K + rank + 1)
@@ -76,7 +87,7 @@ def relevance(rank: int) -> float:
 def search_for(question: Question, query: Embedded, depth: int = DEPTH) -> Search:
     """The search that a question asks for, without what is in the chat history and the facts that came from there."""
     text = _shortened(question.text)
-    search = Search(words=tuple(query_words(text)), query=query, limit=depth, at=question.at)
+    search = Search(words=tuple(query_terms(text)), query=query, limit=depth, at=question.at)
     if question.in_history is None:
         search = replace(search, without_session=question.session_id)
     else:
@@ -172,6 +183,74 @@ async def recall(
             break
         depth *= DEEPER  # repetitions fill the list: what is behind them is wanted too
     return Candidates(blocks, facts, episodes, problems)
+
+
+async def recall_passages(
+    store: Store,
+    embedder: Embedder | None,
+    question: Question,
+    *,
+    timeout: float,
+    chars: int,
+    half_life_days: float | None,
+) -> PassageCandidates:
+    """Find the blocks, and the passages and facts for a question that are worth `chars` characters; see `recall`."""
+    read, problems = await _guarded(store.blocks(question.user_id), "working blocks", timeout)
+    blocks = () if read is FAILED else _expect_blocks(read)
+    if not question.text.strip():
+        return PassageCandidates(blocks, problems=problems)
+    names, failures = await _guarded(store.names(question.user_id), "names", timeout)
+    about = question.text if names is FAILED else without_names(question.text, _expect_names(names))
+    query, not_embedded = await embed_query(embedder, about, timeout)
+    problems += failures + not_embedded
+    search = replace(
+        search_for(question, query), words=tuple(query_terms(_shortened(about))), text=_shortened(question.text),
+        half_life_days=half_life_days,
+    )  # fmt: skip
+    wanted = chars
+    while True:
+        found, failures = await _guarded(
+            store.passages(question.user_id, replace(search, chars=wanted)), "facts and episodes", timeout
+        )
+        if found is FAILED:
+            return PassageCandidates(blocks, problems=problems + failures)
+        episodes, facts = _checked_passages(found)
+        distinct_texts = {saying(_text_of(passage)) for passage in episodes}
+        is_enough = sum(map(len, distinct_texts)) >= chars // 2 or _chars(episodes) < wanted
+        if is_enough or wanted > chars * DEEPER:
+            return PassageCandidates(blocks, facts, episodes, problems)
+        wanted *= DEEPER  # repetitions fill the list: what is behind them is wanted too
+
+
+def _text_of(passage: Passage[Episode]) -> str:
+    text = passage.item.output if passage.is_agent else passage.item.input
+    return text[passage.start : passage.end]
+
+
+def _chars(passages: Iterable[Passage[Any]]) -> int:
+    return sum(passage.end - passage.start for passage in passages)
+
+
+def _checked_passages(found: object) -> tuple[tuple[Passage[Episode], ...], tuple[Passage[Fact], ...]]:
+    """What `Store.passages` returned, if it is what its port promises.
+
+    Raises:
+        TypeError: it is not.
+    """
+    lists = cast("tuple[Any, ...]", found)
+    if not isinstance(found, tuple) or [type(one) for one in lists] != [list, list]:
+        raise TypeError(f"Store.passages must return two lists, of episodes and of facts, got {found!r:.80}")
+    for passages, kind in zip(lists, (Episode, Fact), strict=True):
+        for passage in passages[:1]:
+            if not isinstance(passage, Passage) or not isinstance(cast("Any", passage).item, kind):
+                raise TypeError(f"Store.passages must return passages of {kind.__name__} items, got {passage!r:.80}")
+    return tuple(lists[0]), tuple(lists[1])
+
+
+def _expect_names(names: object) -> list[str]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[object]", names)):
+        raise TypeError(f"Store.names must return a list of strings, got {names!r:.80}")
+    return cast("list[str]", names)
 
 
 def _is_all(found: Found[Any], depth: int) -> bool:

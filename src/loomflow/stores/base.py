@@ -17,7 +17,19 @@ from loomflow.bitemporal import FactChanges
 from loomflow.checks import check_id, check_limit, check_user_id, utc_or_none
 from loomflow.errors import ConfigError
 from loomflow.items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats, new_id
-from loomflow.ports import BlockPlan, Clock, Embedded, FactFilter, FactPlan, Found, NewEpisode, OpenRun, Search, Turn
+from loomflow.ports import (
+    BlockPlan,
+    Clock,
+    Embedded,
+    FactFilter,
+    FactPlan,
+    Found,
+    NewEpisode,
+    OpenRun,
+    Passage,
+    Search,
+    Turn,
+)
 
 logger = logging.getLogger("loomflow")
 
@@ -95,6 +107,15 @@ class BaseStore(ABC):
             return Found({}), Found({})
         return await self._search(user, search, self.clock())
 
+    async def passages(self, user_id: str | None, search: Search) -> tuple[list[Passage[Episode]], list[Passage[Fact]]]:
+        user = check_user_id(user_id)
+        if not search.words and search.query.vector is None:
+            return [], []
+        return await self._passages(user, search, self.clock())
+
+    async def names(self, user_id: str | None) -> list[str]:
+        return await self._names(check_user_id(user_id))
+
     async def turns(self, user_id: str | None, session_id: str | None) -> list[Turn]:
         session = None if session_id is None else check_id("session_id", session_id)
         return await self._turns(check_user_id(user_id), session)
@@ -122,6 +143,9 @@ class BaseStore(ABC):
         self, user_id: str | None, episodes: Mapping[str, Embedded], facts: Mapping[str, Embedded]
     ) -> None:
         await self._set_vectors(check_user_id(user_id), episodes, facts)
+
+    async def drop_vectors(self, user_id: str | None, *, but: str) -> None:
+        await self._drop_vectors(check_user_id(user_id), but)
 
     async def forget(
         self,
@@ -172,6 +196,14 @@ class BaseStore(ABC):
     async def _search(self, user: str | None, search: Search, now: datetime) -> tuple[Found[Episode], Found[Fact]]: ...
 
     @abstractmethod
+    async def _passages(
+        self, user: str | None, search: Search, now: datetime
+    ) -> tuple[list[Passage[Episode]], list[Passage[Fact]]]: ...
+
+    @abstractmethod
+    async def _names(self, user: str | None) -> list[str]: ...
+
+    @abstractmethod
     async def _turns(self, user: str | None, session: str | None) -> list[Turn]: ...
 
     @abstractmethod
@@ -192,6 +224,9 @@ class BaseStore(ABC):
     async def _set_vectors(
         self, user: str | None, episodes: Mapping[str, Embedded], facts: Mapping[str, Embedded]
     ) -> None: ...
+
+    @abstractmethod
+    async def _drop_vectors(self, user: str | None, but: str) -> None: ...
 
     @abstractmethod
     async def _forget(

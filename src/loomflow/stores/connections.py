@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -55,11 +55,18 @@ class Connections:
         """Run `work` in a write transaction: all of it is committed, or none if it raises."""
         return await self._run(work, writes=True)
 
-    async def erase_traces(self, statements: Sequence[str]) -> None:
-        """Run `statements`, then rewrite the database and its log, so that nothing deleted is left in the files."""
+    def write_later(self, work: Work[object]) -> None:
+        """Run `work` in a write transaction of its own after what is under way; nobody waits for it."""
+        with self._lock:
+            done = None if self._threads is None else self._threads.submit(work, writes=True)
+        if done is not None:
+            done.add_done_callback(_log_failure)
+
+    async def erase_traces(self) -> None:
+        """Rewrite the database and its log, so that nothing deleted is left in the files."""
 
         def work(connection: sqlite3.Connection) -> None:
-            for statement in (*statements, "COMMIT", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)", "BEGIN"):
+            for statement in ("COMMIT", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)", "BEGIN"):
                 connection.execute(statement).fetchall()
 
         await self._run(work, writes=True)
@@ -153,6 +160,11 @@ class _Threads:
             return result
         except (sqlite3.Error, OSError) as error:
             raise _explained(error, self._path) from error
+
+
+def _log_failure(done: Future[object]) -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        logger.warning("maintenance failed, and is tried again after later writes: %s", error)
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:

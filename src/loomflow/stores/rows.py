@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from loomflow.bitemporal import fact_key
 from loomflow.checks import to_json
 from loomflow.items import Episode, Fact, MemoryBlock
+from loomflow.moments import from_micros, to_micros
 from loomflow.ports import Item, OpenRun, Turn
-from loomflow.words import index_text, normal_form
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
+from loomflow.words import normal_form
 
 Row = Sequence[Any]
 
@@ -35,16 +33,6 @@ class BuiltOnUse(Mapping[int, Item]):
 
     def __len__(self) -> int:
         return len(self._rows)
-
-
-def to_micros(moment: datetime | None) -> int | None:
-    """Microseconds since the epoch: exact for every datetime, and ordered like it."""
-    return None if moment is None else (moment - EPOCH) // MICROSECOND
-
-
-def from_micros(micros: int) -> datetime:
-    """The aware UTC datetime of so many microseconds since the epoch."""
-    return EPOCH + timedelta(microseconds=micros)
 
 
 def _maybe_from_micros(micros: int | None) -> datetime | None:
@@ -70,7 +58,6 @@ def episode_columns(episode: Episode, user_no: int, turn: int) -> dict[str, obje
         "user_name": episode.user_name,
         "agent_name": episode.agent_name,
         "metadata": to_json(episode.metadata),
-        "index_text": _index_text(episode.text),
     }
 
 
@@ -119,7 +106,6 @@ def fact_columns(fact: Fact, user_no: int) -> dict[str, object]:
         "confidence": fact.confidence,
         "source_episode_id": fact.source_episode_id,
         "metadata": to_json(fact.metadata),
-        "index_text": _index_text(fact.text),
     }
 
 
@@ -147,9 +133,3 @@ def fact_of(row: Row, user: str | None) -> Fact:
 
 def _metadata(text: str) -> Mapping[str, Any]:
     return {} if text == "{}" else json.loads(text)
-
-
-def _index_text(text: str) -> str | None:
-    """What the keyword index is given, or None where that is the text itself."""
-    indexed = index_text(text)
-    return None if indexed == text else indexed

@@ -1,52 +1,53 @@
 """The SQLite store: rows, keyword index and vectors in one file, or in memory.
 
-Everything here runs in the threads of `Connections`, as functions of a connection. Keyword search is FTS5, narrowed to
-the user inside the index; vector search is exact over the user's partition. See `sql/sqlite/queries.sql`.
+Everything here runs in the threads of `Connections`, as functions of a connection. What is searched is the user's
+partition, see `loomflow.index`: the database keeps its segments and the rows. See `sql/sqlite/queries.sql`.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from loomflow.bitemporal import FactChanges, is_single_valued, predicate_key
+from loomflow.index.parts import texts_of
+from loomflow.index.segments import VERSION
 from loomflow.items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats
-from loomflow.ports import BlockPlan, Clock, Embedded, FactFilter, FactPlan, Found, NewEpisode, OpenRun, Search, Turn
+from loomflow.moments import to_micros
+from loomflow.ports import (
+    BlockPlan,
+    Clock,
+    Embedded,
+    FactFilter,
+    FactPlan,
+    Found,
+    NewEpisode,
+    OpenRun,
+    Passage,
+    Search,
+    Turn,
+)
 from loomflow.words import normal_form
 
+from . import segments
 from .base import BaseStore, system_clock
 from .connections import Connections
-from .keywords import keyword_search
 from .queries import queries
-from .rows import (
-    BuiltOnUse,
-    Row,
-    block_of,
-    episode_columns,
-    episode_of,
-    fact_columns,
-    fact_of,
-    to_micros,
-    turn_of,
-)
-from .vectors import NO_COSINES, STORED, Cosines, VectorCache, best, normalised, pack
-
-logger = logging.getLogger("loomflow")
+from .rows import BuiltOnUse, Row, block_of, episode_columns, episode_of, fact_columns, fact_of, turn_of
+from .searching import Searcher, passage_of
+from .segments import EPISODE, FACT, KINDS, Indexed
 
 SQL: Final = queries("sqlite")
-EPISODE, FACT = 0, 1
-KINDS: Final = ("episodes", "facts")
 ALL_ROWS = -1
-MAX_COMPARED = 10_000
 
 Connection = sqlite3.Connection
+Result = TypeVar("Result")
 
 
 class SQLiteStore(BaseStore):
@@ -61,8 +62,7 @@ class SQLiteStore(BaseStore):
         super().__init__(clock)
         self.path = None if path is None else Path(path).expanduser()
         self._connections = Connections(self.path)
-        self._vectors = VectorCache()
-        self._compared: set[tuple[int, ...]] = set()
+        self._searcher = Searcher()
 
     @property
     def url(self) -> str:
@@ -73,7 +73,7 @@ class SQLiteStore(BaseStore):
 
     async def aclose(self) -> None:
         await self._connections.aclose()
-        self._vectors.clear()
+        self._searcher.clear()
 
     async def users(self) -> list[str | None]:
         return await self._connections.read(
@@ -116,15 +116,20 @@ class SQLiteStore(BaseStore):
     ) -> list[FactChanges]:
         def work(db: Connection) -> list[FactChanges]:
             user_no = _user_no(db, user)
-            changes = [self._add_fact(db, user_no, user, fact, embedded, plan) for fact, embedded in facts]
+            added: dict[int, Indexed] = {}
+            changes = [self._add_fact(db, user_no, user, fact, embedded, plan, added) for fact, embedded in facts]
+            merge = segments.add(db, user_no, FACT, list(added.values()))
             _drop_if_empty(db, user_no)
+            self._merge_later(user_no, due=merge)
             return changes
 
         return await self._connections.write(work)
 
     def _add_fact(
-        self, db: Connection, user_no: int, user: str | None, fact: Fact, embedded: Embedded, plan: FactPlan
-    ) -> FactChanges:
+        self, db: Connection, user_no: int, user: str | None, fact: Fact, embedded: Embedded, plan: FactPlan,
+        added: dict[int, Indexed],
+    ) -> FactChanges:  # fmt: skip
+        """Write what adding a fact changes; the new rows are put into `added`, to be indexed together."""
         key = fact_columns(fact, user_no) | {"gathers": not is_single_valued(fact.predicate)}
         believed = {row[0]: fact_of(row, user) for row in db.execute(SQL["believed_facts"], key)}
         changes = plan(list(believed.values()), fact)
@@ -134,10 +139,14 @@ class SQLiteStore(BaseStore):
         for version in changes.add:
             (number,) = db.execute(SQL["add_fact"], fact_columns(version, user_no)).fetchone()
             before = numbers.get(version.id)
+            known: Sequence[Embedded] = ()
             if before is not None and believed[before].text == version.text:
-                db.execute(SQL["copy_vectors"], {"user_no": user_no, "from_no": before, "to_no": number})
+                known = (
+                    added[before].embedded if before in added else self._searcher.vectors_of(db, user_no, FACT, before)
+                )
             elif version.text == fact.text:
-                _write_vector(db, user_no, FACT, number, embedded)
+                known = [embedded]
+            added[number] = Indexed(number, version, known)
         return changes
 
     async def _facts(self, user: str | None, which: FactFilter) -> list[Fact]:
@@ -167,7 +176,10 @@ class SQLiteStore(BaseStore):
     async def _add_episodes(self, user: str | None, episodes: Sequence[NewEpisode]) -> list[Episode]:
         def work(db: Connection) -> list[Episode]:
             user_no = _user_no(db, user)
-            return [_add_episode(db, user_no, user, new, _next_turn(db, user_no)) for new in episodes]
+            added: list[Indexed] = []
+            stored = [_add_episode(db, user_no, user, new, _next_turn(db, user_no), added) for new in episodes]
+            self._merge_later(user_no, due=segments.add(db, user_no, EPISODE, added))
+            return stored
 
         return await self._connections.write(work)
 
@@ -181,69 +193,52 @@ class SQLiteStore(BaseStore):
     # Search
 
     async def _search(self, user: str | None, search: Search, now: datetime) -> tuple[Found[Episode], Found[Fact]]:
-        def work(db: Connection) -> tuple[Found[Episode], Found[Fact]]:
-            user_no, epoch = _find_user(db, user)
-            if user_no is None:
-                return Found({}), Found({})
+        def work(db: Connection, user_no: int) -> tuple[Found[Episode], Found[Fact]]:
             episodes: Found[Episode] = Found({})
             facts: Found[Fact] = Found({})
             if search.episodes:
-                lexical, vector, rows = self._search_kind(db, EPISODE, user_no, epoch, search, now)
+                rows, lexical, vector = self._searcher.ranked(db, EPISODE, user_no, search, now)
                 episodes = Found(BuiltOnUse(rows, episode_of, user), lexical, vector)
             if search.facts:
-                lexical, vector, rows = self._search_kind(db, FACT, user_no, epoch, search, now)
+                rows, lexical, vector = self._searcher.ranked(db, FACT, user_no, search, now)
                 facts = Found(BuiltOnUse(rows, fact_of, user), lexical, vector)
             return episodes, facts
 
+        return await self._searching(user, work, (Found({}), Found({})))
+
+    async def _passages(
+        self, user: str | None, search: Search, now: datetime
+    ) -> tuple[list[Passage[Episode]], list[Passage[Fact]]]:
+        def work(db: Connection, user_no: int) -> tuple[list[Passage[Episode]], list[Passage[Fact]]]:
+            episodes, facts = (self._searcher.best_passages(db, kind, user_no, search, now) for kind in (EPISODE, FACT))
+            built = {row[0]: episode_of(row, user) for _, row in episodes}
+            return (
+                [passage_of(hit, built[hit.number]) for hit, _ in episodes],
+                [passage_of(hit, fact_of(row, user)) for hit, row in facts],
+            )
+
+        return await self._searching(user, work, ([], []))
+
+    async def _searching(self, user: str | None, work: Callable[[Connection, int], Result], nothing: Result) -> Result:
+        """Search in a read transaction; where the index is of another version, build it anew first."""
+
+        def reading(db: Connection) -> tuple[Result, bool]:
+            user_no, _, version = _find_user(db, user)
+            if user_no is None or version != VERSION:
+                return nothing, user_no is not None
+            return work(db, user_no), False
+
+        found, is_outdated = await self._connections.read(reading)
+        if is_outdated:
+            await self._connections.write(lambda db: _user_no(db, user))
+            found, _ = await self._connections.read(reading)
+        return found
+
+    async def _names(self, user: str | None) -> list[str]:
+        def work(db: Connection) -> list[str]:
+            return [name for (name,) in db.execute(SQL["names"], {"user_no": _find_user(db, user)[0]})]
+
         return await self._connections.read(work)
-
-    def _search_kind(
-        self, db: Connection, kind: int, user_no: int, epoch: int, search: Search, now: datetime
-    ) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...], dict[int, Row]]:
-        wanted = _Wanted(db, kind, user_no, search, now)
-
-        def matches(depth: int) -> list[int]:
-            return keyword_search(db, KINDS[kind], user_no, search.words, depth) if search.words else []
-
-        numbers, cosines = self._cosines(db, kind, user_no, epoch, search.query)
-
-        similarity: dict[int, float] = {}
-
-        def neighbours(depth: int) -> list[int]:
-            positions = best(cosines, depth)
-            similarity.update((numbers[position], float(cosines[position])) for position in positions)
-            return [numbers[position] for position in positions]
-
-        found, near = matches(search.limit), neighbours(search.limit)
-        wanted.check([*found, *near])  # both at once
-        lexical = wanted.first(found, matches)
-        nearest = wanted.first(near, neighbours)
-        return tuple(lexical), tuple((number, similarity[number]) for number in nearest), wanted.rows
-
-    def _cosines(self, db: Connection, kind: int, user_no: int, epoch: int, query: Embedded) -> Cosines:
-        unit = None if query.vector is None else normalised(query.vector)
-        if unit is None:
-            return NO_COSINES
-        row = db.execute(SQL["embedder_no"], {"name": query.embedder}).fetchone()
-        key = (user_no, kind, row[0] if row else 0, len(unit))
-        values: dict[str, Any] = {
-            "user_no": user_no, "kind": kind, "embedder_no": key[2], "bytes": STORED.itemsize * len(unit),
-        }  # fmt: skip
-
-        def load(after: int) -> list[tuple[int, bytes]]:
-            return db.execute(SQL["vectors_after"], values | {"after": after}).fetchall()
-
-        numbers, cosines = self._vectors.cosines(key, epoch, unit, load) if row else NO_COSINES
-        if key not in self._compared:
-            if len(self._compared) >= MAX_COMPARED:
-                self._compared.clear()
-            self._compared.add(key)
-            (count,) = db.execute(SQL[f"count_{KINDS[kind]}"], {"user_no": user_no}).fetchone()
-            missing = count - len(numbers)
-            if missing > 0:
-                message = "%d %s have no vector of embedder %s and are found by keyword only; reembed() makes them"
-                logger.warning(message, missing, KINDS[kind], query.embedder)
-        return numbers, cosines
 
     # Sessions
 
@@ -276,7 +271,9 @@ class SQLiteStore(BaseStore):
             key = {"user_no": user_no, "session_id": new.episode.session_id, "run_id": run_id}
             row = db.execute(SQL["run_turn"], key).fetchone()
             db.execute(SQL["close_run"], key)
-            _add_episode(db, user_no, user, new, row[0] if row else _next_turn(db, user_no))
+            added: list[Indexed] = []
+            _add_episode(db, user_no, user, new, row[0] if row else _next_turn(db, user_no), added)
+            self._merge_later(user_no, due=segments.add(db, user_no, EPISODE, added))
 
         await self._connections.write(work)
 
@@ -292,32 +289,53 @@ class SQLiteStore(BaseStore):
     # Vectors
 
     async def _unembedded(self, user: str | None, embedder: str, limit: int) -> tuple[list[Episode], list[Fact]]:
-        def work(db: Connection) -> tuple[list[Episode], list[Fact]]:
-            row = db.execute(SQL["embedder_no"], {"name": embedder}).fetchone()
-            values = {"user_no": _find_user(db, user)[0], "embedder_no": row[0] if row else 0, "limit": limit}
-            episodes = [episode_of(row, user) for row in db.execute(SQL["unembedded_episodes"], values)]
-            return episodes, [fact_of(row, user) for row in db.execute(SQL["unembedded_facts"], values)]
+        def work(db: Connection, user_no: int) -> tuple[list[Episode], list[Fact]]:
+            number = segments.embedder_no(db, embedder)
+            found: list[list[Row]] = []
+            for kind in (EPISODE, FACT):
+                missing = self._searcher.without_vectors(db, user_no, kind, number)
+                missing = missing[:limit] if kind == EPISODE else missing  # of facts, some are believed no more
+                values = {"user_no": user_no, "numbers": json.dumps(missing), "limit": limit}
+                found.append(db.execute(SQL[f"{KINDS[kind]}_of_numbers"], values).fetchall())
+            episodes, facts = found
+            return [episode_of(row, user) for row in episodes], [fact_of(row, user) for row in facts]
 
-        return await self._connections.read(work)
+        return await self._searching(user, work, ([], []))
 
     async def _set_vectors(
         self, user: str | None, episodes: Mapping[str, Embedded], facts: Mapping[str, Embedded]
     ) -> None:
         def work(db: Connection) -> None:
-            user_no, _ = _find_user(db, user)
+            user_no = _find_user(db, user)[0]
             if user_no is None:
                 return
-            for id_, embedded in episodes.items():
-                row = db.execute(SQL["episode_by_id"], {"user_no": user_no, "id": id_}).fetchone()
-                if row is not None:
-                    _replace_vector(db, user_no, EPISODE, row[0], embedded)
-            for id_, embedded in facts.items():
-                row = db.execute(SQL["fact_by_id"], {"user_no": user_no, "id": id_}).fetchone()
-                if row is not None:
-                    _replace_vector(db, user_no, FACT, row[0], embedded)
-            db.execute(SQL["touch_vectors"], {"user_no": user_no})
+            due = False
+            for kind, query, build, embedded in (
+                (EPISODE, "episode_by_id", episode_of, episodes), (FACT, "fact_by_id", fact_of, facts)
+            ):  # fmt: skip
+                rows = {id_: db.execute(SQL[query], {"user_no": user_no, "id": id_}).fetchone() for id_ in embedded}
+                items = [
+                    (row[0], len(texts_of(build(row, user))), embedded[id_])
+                    for id_, row in rows.items()
+                    if row is not None
+                ]
+                due |= segments.add_vectors(db, user_no, kind, items)
+            self._merge_later(user_no, due=due)
 
         await self._connections.write(work)
+
+    async def _drop_vectors(self, user: str | None, but: str) -> None:
+        def work(db: Connection) -> None:
+            values = {"user_no": _find_user(db, user)[0], "embedder_no": segments.embedder_no(db, but)}
+            db.execute(SQL["drop_other_vectors"], values)
+            db.execute(SQL["next_epoch"], values)
+
+        await self._connections.write(work)
+
+    def _merge_later(self, user_no: int, *, due: bool) -> None:
+        """Merge a user's segments once this write is done: no caller waits for it."""
+        if due:
+            self._connections.write_later(lambda db: segments.merge_small(db, user_no))
 
     # Everything
 
@@ -334,79 +352,44 @@ class SQLiteStore(BaseStore):
             episodes = db.execute(SQL["delete_episodes"], values).rowcount
             db.execute(SQL["delete_open_runs"], values)
             blocks = db.execute(SQL["delete_blocks"], values).rowcount if everything else 0
+            if facts or episodes:
+                segments.prune(db, user_no)
             _drop_if_empty(db, user_no, everything=everything)
             return Forgotten(blocks=blocks, facts=facts, episodes=episodes)
 
         forgotten = await self._connections.write(work)
         if secure:
-            await self._connections.erase_traces([SQL["compact_episode_index"], SQL["compact_fact_index"]])
+            await self._connections.erase_traces()
         return forgotten
 
     async def _stats(self, user: str | None, *, everyone: bool, embedder: str | None) -> MemoryStats:
         def work(db: Connection) -> MemoryStats:
             known = db.execute(SQL["embedder_no"], {"name": embedder}).fetchone()
             user_no = None if everyone else (_find_user(db, user)[0] or 0)
-            values = {"user_no": user_no, "embedder_no": known[0] if known else 0}
+            values = {"user_no": user_no, "embedder_no": known[0] if known else -1}
             users, sessions, blocks, facts, versions, episodes, embedded = db.execute(SQL["counts"], values).fetchone()
             pages = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
+            embedded += segments.count_facts(db, values)
             missing = 0 if embedder is None else facts + episodes - embedded
             return MemoryStats(users, sessions, blocks, facts, versions, episodes, missing, pages, embedder, self.url)
 
         return await self._connections.read(work)
 
 
-class _Wanted:
-    """The rows that a search may return, looked up by number and kept."""
-
-    def __init__(self, db: Connection, kind: int, user_no: int, search: Search, now: datetime) -> None:
-        self.rows: dict[int, Row] = {}
-        self._checked: set[int] = set()
-        self._db = db
-        self._limit = search.limit
-        self._sql = SQL["episodes_by_no" if kind == EPISODE else "facts_by_no"]
-        self._values: dict[str, Any] = {
-            "user_no": user_no,
-            "session_id": search.without_session,
-            "ids": json.dumps(sorted(search.without_ids)) if search.without_ids else None,
-            "at": to_micros(search.at),
-            "now": to_micros(search.at or now),
-        }
-
-    def check(self, numbers: Sequence[int]) -> None:
-        """Look up the rows among `numbers` that pass the filters."""
-        new = [number for number in numbers if number not in self._checked]
-        if new:
-            self._checked.update(new)
-            values = self._values | {"numbers": json.dumps(new)}
-            self.rows.update((row[0], row) for row in self._db.execute(self._sql, values))
-
-    def first(self, numbers: list[int], read_on: Callable[[int], list[int]]) -> list[int]:
-        """The first of `numbers` that pass, up to the limit; where too few do, deeper ones are read.
-
-        This is what makes the filters apply before the limit (rules R9, R11, R17).
-        """
-        depth = self._limit
-        while True:
-            self.check(numbers)
-            passed = [number for number in numbers if number in self.rows][: self._limit]
-            if len(passed) == self._limit or len(numbers) < depth:
-                return passed
-            depth *= 4
-            numbers = read_on(depth)
-
-
-def _find_user(db: Connection, user: str | None) -> tuple[int | None, int]:
-    """A user's number and vector epoch; no number if nothing was ever written for them."""
+def _find_user(db: Connection, user: str | None) -> tuple[int | None, int, int]:
+    """A user's number, epoch and index version; no number if nothing was ever written for them."""
     row = db.execute(SQL["user_no"], {"user_id": user or ""}).fetchone()
-    return (row[0], row[1]) if row else (None, 0)
+    return row or (None, 0, VERSION)
 
 
 def _user_no(db: Connection, user: str | None) -> int:
-    """A user's number, given out on the first write."""
-    number, _ = _find_user(db, user)
+    """A user's number, given out on the first write, with an index of the present version."""
+    number, _, version = _find_user(db, user)
     if number is None:
-        number = db.execute(SQL["add_user"], {"user_id": user or ""}).lastrowid
+        number = db.execute(SQL["add_user"], {"user_id": user or "", "version": VERSION}).lastrowid
         assert number is not None
+    elif version != VERSION:
+        segments.rebuild(db, number)
     return number
 
 
@@ -420,32 +403,18 @@ def _next_turn(db: Connection, user_no: int) -> int:
     return turn
 
 
-def _add_episode(db: Connection, user_no: int, user: str | None, new: NewEpisode, turn: int) -> Episode:
+def _add_episode(
+    db: Connection, user_no: int, user: str | None, new: NewEpisode, turn: int, added: list[Indexed]
+) -> Episode:
+    """Write an episode, if it is new; then it is put into `added`, to be indexed."""
     columns = episode_columns(new.episode, user_no, turn)
-    added = db.execute(SQL["add_episode"], columns).fetchall()
-    if not added:
+    row = db.execute(SQL["add_episode"], columns).fetchall()
+    if not row:
         return episode_of(db.execute(SQL["episode_by_id"], columns).fetchone(), user)
-    ((number,),) = added
+    ((number,),) = row
     if new.messages is not None:
         db.execute(SQL["add_messages"], {"episode_no": number, "messages": new.messages})
-    _write_vector(db, user_no, EPISODE, number, new.embedded)
+    for name in {new.episode.user_name, new.episode.agent_name} - {None}:
+        db.execute(SQL["add_name"], {"user_no": user_no, "name": name})
+    added.append(Indexed(number, new.episode, [new.embedded]))
     return new.episode
-
-
-def _write_vector(db: Connection, user_no: int, kind: int, number: int, embedded: Embedded) -> int:
-    """Write a vector, if there is one with a direction; the number of its embedder, 0 if not written."""
-    packed = None if embedded.vector is None else pack(embedded.vector)
-    if packed is None:
-        return 0
-    db.execute(SQL["add_embedder"], {"name": embedded.embedder})
-    (embedder_no,) = db.execute(SQL["embedder_no"], {"name": embedded.embedder}).fetchone()
-    values = {"user_no": user_no, "kind": kind, "embedder_no": embedder_no, "item_no": number, "vector": packed}
-    db.execute(SQL["add_vector"], values)
-    return embedder_no
-
-
-def _replace_vector(db: Connection, user_no: int, kind: int, number: int, embedded: Embedded) -> None:
-    embedder_no = _write_vector(db, user_no, kind, number, embedded)
-    if embedder_no:
-        values = {"user_no": user_no, "kind": kind, "item_no": number, "embedder_no": embedder_no}
-        db.execute(SQL["drop_other_vectors"], values)

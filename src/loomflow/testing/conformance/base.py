@@ -28,7 +28,7 @@ from loomflow.ports import (
     Search,
     Store,
 )
-from loomflow.words import query_words
+from loomflow.words import query_terms
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 """What `ManualClock` shows at first."""
@@ -194,7 +194,7 @@ async def objects(store: Store, user: str | None, **which: Any) -> list[str]:
 
 def asking(question: str, **fields: Any) -> Search:
     """A search by the words of a question."""
-    return Search(words=tuple(query_words(question)), **fields)
+    return Search(words=tuple(query_terms(question)), **fields)
 
 
 def towards(degrees: float, **fields: Any) -> Search:

@@ -1,7 +1,7 @@
 -- name: user_no
-SELECT no, vector_epoch FROM users WHERE user_id = :user_id;
+SELECT no, epoch, index_version FROM users WHERE user_id = :user_id;
 -- name: add_user
-INSERT INTO users (user_id) VALUES (:user_id);
+INSERT INTO users (user_id, index_version) VALUES (:user_id, :version);
 -- name: drop_user
 DELETE FROM users WHERE no = :user_no;
 -- name: list_users
@@ -15,8 +15,12 @@ SELECT block_floor FROM users WHERE no = :user_no;
 UPDATE users SET block_floor = max(block_floor, :version) WHERE no = :user_no;
 -- name: next_turn
 UPDATE users SET next_turn = next_turn + 1 WHERE no = :user_no RETURNING next_turn;
--- name: touch_vectors
-UPDATE users SET vector_epoch = vector_epoch + 1 WHERE no = :user_no;
+-- name: epoch
+SELECT epoch FROM users WHERE no = :user_no;
+-- name: next_epoch
+UPDATE users SET epoch = epoch + 1 WHERE no = :user_no;
+-- name: set_index_version
+UPDATE users SET index_version = :version, epoch = epoch + 1 WHERE no = :user_no;
 
 -- name: blocks
 SELECT name, content, updated_at, version FROM blocks WHERE user_no = :user_no ORDER BY position, name;
@@ -34,8 +38,8 @@ DELETE FROM blocks WHERE user_no = :user_no AND name = :name;
 DELETE FROM blocks WHERE user_no = :user_no;
 
 -- name: add_episode
-INSERT INTO episodes (user_no, id, session_id, turn, occurred_at, input, output, user_name, agent_name, metadata, index_text)
-VALUES (:user_no, :id, :session_id, :turn, :occurred_at, :input, :output, :user_name, :agent_name, :metadata, :index_text)
+INSERT INTO episodes (user_no, id, session_id, turn, occurred_at, input, output, user_name, agent_name, metadata)
+VALUES (:user_no, :id, :session_id, :turn, :occurred_at, :input, :output, :user_name, :agent_name, :metadata)
 ON CONFLICT (user_no, id) DO NOTHING
 RETURNING no;
 -- name: add_messages
@@ -56,9 +60,6 @@ WHERE +user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers))  -- 
   AND (:session_id IS NULL OR session_id <> :session_id)
   AND (:ids IS NULL OR id NOT IN (SELECT value FROM json_each(:ids)))
   AND (:at IS NULL OR occurred_at <= :at);
--- name: match_episodes
-SELECT rowid FROM episode_index WHERE episode_index MATCH :query
-ORDER BY bm25(episode_index, 0.0, 1.0), rowid DESC LIMIT :limit;
 -- name: delete_episodes
 DELETE FROM episodes
 WHERE user_no = :user_no AND (:session_id IS NULL OR session_id = :session_id)
@@ -97,12 +98,14 @@ WHERE user_no = :user_no AND retired_at IS NULL
        OR id = :id)
 ORDER BY no;
 -- name: fact_by_id
-SELECT no FROM facts WHERE user_no = :user_no AND id = :id AND retired_at IS NULL;
+SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
+       source_episode_id, metadata
+FROM facts WHERE user_no = :user_no AND id = :id AND retired_at IS NULL;
 -- name: add_fact
 INSERT INTO facts (user_no, id, subject, predicate, object, subject_key, predicate_key, object_key, valid_from,
-                   valid_until, recorded_at, retired_at, confidence, source_episode_id, metadata, index_text)
+                   valid_until, recorded_at, retired_at, confidence, source_episode_id, metadata)
 VALUES (:user_no, :id, :subject, :predicate, :object, :subject_key, :predicate_key, :object_key, :valid_from,
-        :valid_until, :recorded_at, :retired_at, :confidence, :source_episode_id, :metadata, :index_text)
+        :valid_until, :recorded_at, :retired_at, :confidence, :source_episode_id, :metadata)
 RETURNING no;
 -- name: retire_fact
 UPDATE facts SET retired_at = :retired_at WHERE user_no = :user_no AND id = :id AND retired_at IS NULL RETURNING no;
@@ -132,9 +135,6 @@ WHERE +user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers))  -- 
        OR ((:ids IS NULL OR source_episode_id NOT IN (SELECT value FROM json_each(:ids)))
            AND (:session_id IS NULL OR source_episode_id NOT IN (
                SELECT id FROM episodes WHERE user_no = :user_no AND session_id = :session_id))));
--- name: match_facts
-SELECT rowid FROM fact_index WHERE fact_index MATCH :query
-ORDER BY bm25(fact_index, 0.0, 1.0), rowid DESC LIMIT :limit;
 -- name: delete_facts
 DELETE FROM facts
 WHERE user_no = :user_no AND (:before IS NULL OR recorded_at < :before)
@@ -145,40 +145,6 @@ WHERE user_no = :user_no AND (:before IS NULL OR recorded_at < :before)
 SELECT no FROM embedders WHERE name = :name;
 -- name: add_embedder
 INSERT INTO embedders (name) VALUES (:name) ON CONFLICT (name) DO NOTHING;
--- name: add_vector
-INSERT OR REPLACE INTO vectors (user_no, kind, embedder_no, item_no, vector)
-VALUES (:user_no, :kind, :embedder_no, :item_no, :vector);
--- name: copy_vectors
-INSERT INTO vectors (user_no, kind, embedder_no, item_no, vector)
-SELECT user_no, kind, embedder_no, :to_no, vector FROM vectors
-WHERE user_no = :user_no AND kind = 1 AND embedder_no IN (SELECT no FROM embedders) AND item_no = :from_no;
--- name: drop_other_vectors
-DELETE FROM vectors
-WHERE user_no = :user_no AND kind = :kind AND item_no = :item_no
-  AND embedder_no IN (SELECT no FROM embedders WHERE no <> :embedder_no);
--- name: vectors_after
-SELECT item_no, vector FROM vectors
-WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no AND item_no > :after
-  AND length(vector) = :bytes  -- one name may have stood for spaces of several dimensions
-ORDER BY item_no;
--- name: unembedded_episodes
-SELECT no, id, session_id, occurred_at, input, output, user_name, agent_name, metadata
-FROM episodes e
-WHERE user_no = :user_no AND NOT EXISTS (
-    SELECT 1 FROM vectors v WHERE v.user_no = e.user_no AND v.kind = 0 AND v.embedder_no = :embedder_no AND v.item_no = e.no)
-ORDER BY no LIMIT :limit;
--- name: unembedded_facts
-SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
-       source_episode_id, metadata
-FROM facts f
-WHERE user_no = :user_no AND retired_at IS NULL AND NOT EXISTS (
-    SELECT 1 FROM vectors v WHERE v.user_no = f.user_no AND v.kind = 1 AND v.embedder_no = :embedder_no AND v.item_no = f.no)
-ORDER BY no LIMIT :limit;
-
--- name: compact_episode_index
-INSERT INTO episode_index (episode_index) VALUES ('optimize');
--- name: compact_fact_index
-INSERT INTO fact_index (fact_index) VALUES ('optimize');
 
 -- name: counts
 SELECT
@@ -188,15 +154,73 @@ SELECT
     (SELECT count(*) FROM facts WHERE retired_at IS NULL AND (:user_no IS NULL OR user_no = :user_no)),
     (SELECT count(*) FROM facts WHERE :user_no IS NULL OR user_no = :user_no),
     (SELECT count(*) FROM episodes WHERE :user_no IS NULL OR user_no = :user_no),
-    (SELECT count(*) FROM vectors v WHERE embedder_no = :embedder_no AND (:user_no IS NULL OR user_no = :user_no)
-        AND (kind = 0 OR EXISTS (SELECT 1 FROM facts f WHERE f.no = v.item_no AND f.retired_at IS NULL)));
--- name: count_episodes
-SELECT count(*) FROM episodes WHERE user_no = :user_no;
--- name: count_facts
-SELECT count(*) FROM facts WHERE user_no = :user_no;
+    (SELECT coalesce(sum(items), 0) FROM segments
+        WHERE kind = 0 AND embedder_no = :embedder_no AND (:user_no IS NULL OR user_no = :user_no));
+-- name: fact_vectors
+SELECT data FROM segments
+WHERE kind = 1 AND embedder_no = :embedder_no AND (:user_no IS NULL OR user_no = :user_no);
+-- name: numbers_believed
+SELECT no FROM facts WHERE retired_at IS NULL AND (:user_no IS NULL OR user_no = :user_no);
 -- name: is_empty
 SELECT NOT EXISTS (SELECT 1 FROM blocks WHERE user_no = :user_no)
    AND NOT EXISTS (SELECT 1 FROM facts WHERE user_no = :user_no)
    AND NOT EXISTS (SELECT 1 FROM episodes WHERE user_no = :user_no)
    AND NOT EXISTS (SELECT 1 FROM open_runs WHERE user_no = :user_no)
    AND (:everything OR (SELECT block_floor = 0 FROM users WHERE no = :user_no));
+
+-- name: next_segment
+SELECT coalesce(max(no), 0) + 1 FROM segments WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no;
+-- name: put_segment
+INSERT INTO segments (user_no, kind, embedder_no, no, items, data)
+VALUES (:user_no, :kind, :embedder_no, :no, :items, :data);
+-- name: segments_after
+SELECT no, data FROM segments
+WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no AND no > :after ORDER BY no;
+-- name: newest_segment
+SELECT data FROM segments WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no ORDER BY no DESC LIMIT 1;
+-- name: embedders_of
+SELECT name, no FROM embedders e
+WHERE EXISTS (SELECT 1 FROM segments WHERE user_no = :user_no AND kind = :kind AND embedder_no = e.no);
+-- name: segment_sizes
+SELECT no, items FROM segments
+WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no ORDER BY no;
+-- name: segment_groups
+SELECT DISTINCT kind, embedder_no FROM segments WHERE user_no = :user_no;
+-- name: delete_segment
+DELETE FROM segments WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no AND no = :no;
+-- name: delete_segments_after
+DELETE FROM segments WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no AND no > :after;
+-- name: drop_other_vectors
+DELETE FROM segments WHERE user_no = :user_no AND embedder_no NOT IN (0, :embedder_no);
+-- name: numbers_of_episodes
+SELECT no FROM episodes WHERE user_no = :user_no ORDER BY no;
+-- name: numbers_of_facts
+SELECT no FROM facts WHERE user_no = :user_no ORDER BY no;
+-- name: episode_numbers
+SELECT no FROM episodes WHERE user_no = :user_no AND id IN (SELECT value FROM json_each(:ids));
+-- name: episodes_of_numbers
+SELECT no, id, session_id, occurred_at, input, output, user_name, agent_name, metadata
+FROM episodes WHERE +user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers)) ORDER BY no LIMIT :limit;
+-- name: facts_of_numbers
+SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
+       source_episode_id, metadata
+FROM facts
+WHERE +user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers)) AND retired_at IS NULL ORDER BY no LIMIT :limit;
+-- name: all_episodes
+SELECT no, id, session_id, occurred_at, input, output, user_name, agent_name, metadata
+FROM episodes WHERE user_no = :user_no ORDER BY no;
+-- name: all_facts
+SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
+       source_episode_id, metadata
+FROM facts WHERE user_no = :user_no ORDER BY no;
+
+-- name: names
+SELECT name FROM names WHERE user_no = :user_no ORDER BY name;
+-- name: add_name
+INSERT INTO names (user_no, name) VALUES (:user_no, :name) ON CONFLICT DO NOTHING;
+-- name: drop_names
+DELETE FROM names WHERE user_no = :user_no;
+-- name: collect_names
+INSERT INTO names (user_no, name)
+SELECT DISTINCT user_no, user_name FROM episodes WHERE user_no = :user_no AND user_name IS NOT NULL
+UNION SELECT DISTINCT user_no, agent_name FROM episodes WHERE user_no = :user_no AND agent_name IS NOT NULL;

@@ -1,0 +1,143 @@
+"""Keyword scores: BM25 of each passage, of its neighbourhood, of its session, and of whole items.
+
+BM25 is Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009, with the usual constants. All statistics
+(how many passages have a term, how long they are) are of the one partition: what other users store changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .partition import AFTER, AFTER_WEIGHT, BEFORE, BEFORE_WEIGHT, Partition
+from .segments import digest
+
+K1: Final = 1.2
+B: Final = 0.75
+
+Floats = NDArray[np.floating[Any]]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordScores:
+    """BM25 at three scales, and the most that each could be for these terms.
+
+    Attributes:
+        passage: shape [p]; `passage_most` the score of a short passage that has nothing but the terms.
+        near: of the neighbourhood, in which a neighbour's terms count by its weight, shape [p].
+        session: shape [sessions]; `session_most` likewise.
+    """
+
+    passage: Floats
+    near: Floats
+    session: Floats
+    passage_most: float
+    session_most: float
+
+
+def idf(having: int, total: int) -> float:
+    """Inverse document frequency, ln(1 + (total - having + 0.5) / (having + 0.5)); never negative."""
+    return math.log(1 + (total - having + 0.5) / (having + 0.5))
+
+
+def bm25(counts: Floats, lengths: Floats, mean_length: float) -> Floats:
+    """The saturated count of a term in documents of these lengths: from 0 to `K1` + 1."""
+    norm = K1 * (1 - B + B * lengths / max(mean_length, 1e-9))
+    return counts * (K1 + 1) / (counts + norm)
+
+
+def score_passages(partition: Partition, words: Sequence[str], visible: Mask | None) -> KeywordScores:
+    """Score every passage, its neighbourhood and its session.
+
+    Args:
+        partition: of p passages.
+        words: terms, see `loomflow.words.query_terms`.
+        visible: which passages count, shape [p]; None for all.
+    """
+    size, sessions = partition.size, partition.session_count
+    lengths, near_lengths = partition.of_passages("length"), partition.near
+    of_session = partition.of_passages("session")
+    session_lengths = np.bincount(of_session, _shown(lengths, visible), sessions).astype(np.float32)
+    total = size if visible is None else int(visible.sum())
+    mean, near_mean = (float(_mean(values, visible)) for values in (lengths, near_lengths))
+    session_mean = float(session_lengths[session_lengths > 0].mean()) if session_lengths.any() else 0.0
+    passage, near, session = (np.zeros(n, np.float32) for n in (size, size, sessions))
+    buffer = np.zeros(size, np.float32)
+    passage_most = session_most = 0.0
+    for ids, counts in _postings(partition, words, visible):
+        telling = idf(len(ids), total)
+        passage_most += telling * (K1 + 1)
+        if not len(ids):
+            session_most += idf(0, sessions) * (K1 + 1)
+            continue
+        passage[ids] += telling * bm25(counts, lengths[ids], mean)
+        touched = _spread(partition, ids, counts, buffer)
+        near[touched] += telling * bm25(buffer[touched], near_lengths[touched], near_mean)
+        buffer[touched] = 0
+        in_sessions = np.bincount(of_session[ids], counts, sessions).astype(np.float32)
+        having = np.flatnonzero(in_sessions)
+        session_telling = idf(len(having), sessions)
+        session_most += session_telling * (K1 + 1)
+        session[having] += session_telling * bm25(in_sessions[having], session_lengths[having], session_mean)
+    return KeywordScores(passage, near, session, passage_most, session_most)
+
+
+def score_items(partition: Partition, words: Sequence[str], visible: Mask | None) -> Floats:
+    """Score every item as one document: the terms of all its passages together, shape [m]."""
+    first = partition.first
+    items = len(first) - 1
+    if not items:
+        return np.zeros(0, np.float32)
+    lengths = np.add.reduceat(np.append(partition.of_passages("length"), 0), first[:-1].astype(np.intp)).astype(
+        np.float32
+    )
+    shown = None if visible is None else visible[np.minimum(first[:-1], partition.size - 1)]
+    total = items if shown is None else int(shown.sum())
+    mean = float(_mean(lengths, shown))
+    scores = np.zeros(items, np.float32)
+    of_item = partition.of_passages("item")
+    for ids, counts in _postings(partition, words, visible):
+        if not len(ids):
+            continue
+        inside = of_item[ids]
+        begins = np.flatnonzero(np.concatenate([[True], inside[1:] != inside[:-1]]))
+        having = inside[begins]
+        scores[having] += idf(len(having), total) * bm25(np.add.reduceat(counts, begins), lengths[having], mean)
+    return scores
+
+
+def _postings(
+    partition: Partition, words: Sequence[str], visible: Mask | None
+) -> list[tuple[NDArray[np.int32], Floats]]:
+    postings = partition.postings(np.array([digest(word) for word in words], np.uint32))
+    if visible is None:
+        return postings
+    return [(ids[visible[ids]], counts[visible[ids]]) for ids, counts in postings]
+
+
+def _spread(partition: Partition, ids: NDArray[np.int32], counts: Floats, buffer: Floats) -> NDArray[np.intp]:
+    """Add a term's counts to the neighbourhoods that its passages are in; the passages whose sums are not 0."""
+    buffer[ids] += counts
+    for link, weight, reach in ((partition.after, BEFORE_WEIGHT, BEFORE), (partition.before, AFTER_WEIGHT, AFTER)):
+        here, amounts = ids, counts
+        for _ in range(reach):
+            there = link[here]
+            goes_on = there != here
+            here, amounts = there[goes_on], amounts[goes_on] * np.float32(weight)
+            buffer[here] += amounts
+    return np.flatnonzero(buffer)
+
+
+def _shown(values: Floats, visible: Mask | None) -> Floats:
+    return values if visible is None else values * visible
+
+
+def _mean(values: Floats, visible: Mask | None) -> float:
+    shown = values if visible is None else values[visible]
+    return float(shown.mean()) if len(shown) else 0.0

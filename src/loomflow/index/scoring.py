@@ -1,0 +1,210 @@
+"""Scoring passages for mode "fill": what each signal says of each passage, and their weighted sum.
+
+Every signal has a scale of its own, so that weights mean the same for every user and question:
+
+| signal | what it says | range |
+|---|---|---|
+| keyword | BM25 of the passage | 0 to 1 |
+| nearby | BM25 of the passage with its neighbours in the session | 0 to 1 |
+| session | BM25 of the whole session | 0 to 1 |
+| speaker | said by the one party, or about the one subject, that the question names | 0 or 1 |
+| question | the passage is itself a question | 0 or 1 |
+| time | the question asks when, and the passage names a time | 0 or 1 |
+| date | the question names a date, and the passage was said then | 0 to 1 |
+| vector | cosine with the question, in standard deviations from the user's mean | about -3 to 5 |
+| context | the same of the mean cosine of the passage and its neighbours | about -3 to 5 |
+
+Vectors that do not understand a text (of a language that the embedder was not trained on) give cosines of which none
+stands out. How far the best one stands out from what chance would give therefore weighs both vector signals, see
+`standing_out`.
+
+What each is worth is printed by `benchmarks/recall_quality.py --ablation`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .keywords import Floats, Mask, score_passages
+from .partition import Partition
+from .questions import DateAsked
+from .segments import IS_QUESTION, NAMES_TIME
+
+WEIGHTS: Final[Mapping[str, float]] = {
+    "keyword": 0.12, "nearby": 1.0, "session": 0.4, "speaker": 0.6, "question": -0.1, "time": 0.4, "date": 1.0,
+    "vector": 0.09, "context": 0.12,
+}  # fmt: skip
+"""Of the signals of a turn."""
+
+FACT_WEIGHTS: Final[Mapping[str, float]] = {
+    "keyword": 1.52, "speaker": 0.6, "time": 0.4, "date": 1.0, "vector": 0.2,
+}  # fmt: skip
+"""Of the signals of a fact: it has no neighbours and no session, so what is its own counts for them too."""
+
+LEAST_SHARE = 0.3
+"""The best keyword score counts 1 only if it is at least this share of what is possible; below that, it counts less."""
+
+CHANCE_SHARE, CLEAR_SHARE = 0.7, 0.9
+"""Between these shares of what chance gives as the largest deviation, the vector signals fade in."""
+
+FEW = 20
+
+DAY_MICROS = 86_400_000_000
+DAYS_AFTER = 3
+"""What happened on a day is told on that day or up to so many days later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What was found out about p passages.
+
+    Attributes:
+        values: by name of the signal, each of shape [p]; a signal that does not apply is absent.
+        score: their weighted sum, shape [p].
+        coverage: share of the question's words, by weight, that stand in the passage or near it, 0 to 1, shape [p].
+        similarity: cosine with the question; 0 without vectors, shape [p].
+    """
+
+    values: Mapping[str, Floats]
+    score: Floats
+    coverage: Floats
+    similarity: Floats
+
+
+def score(
+    partition: Partition,
+    weights: Mapping[str, float],
+    *,
+    words: Sequence[str],
+    cosines: Floats | None = None,
+    has_vector: Mask | None = None,
+    speakers: Sequence[int] = (),
+    asks_time: bool = False,
+    dates: Sequence[DateAsked] = (),
+    visible: Mask | None = None,
+) -> Signals:
+    """Score every passage of a partition.
+
+    Args:
+        partition: of p passages.
+        weights: of the signals that count, see `WEIGHTS`.
+        words: terms of the question.
+        cosines: of the question with each passage, shape [p]; None without vectors.
+        has_vector: which passages have one, shape [p].
+        speakers: places in `partition.names` that the question names.
+        asks_time: whether it asks when.
+        dates: that it names.
+        visible: which passages there are, shape [p]; None for all.
+    """
+    values: dict[str, Floats] = {}
+    keywords = score_passages(partition, words, visible)
+    values["keyword"] = _scaled(keywords.passage, keywords.passage_most)
+    if "nearby" in weights:
+        values["nearby"] = _scaled(keywords.near, keywords.passage_most)
+        values["session"] = _scaled(keywords.session, keywords.session_most)[partition.of_passages("session")]
+    flags = partition.of_passages("flags")
+    if "question" in weights:
+        values["question"] = (flags & IS_QUESTION > 0).astype(np.float32)
+    if asks_time:
+        values["time"] = (flags & NAMES_TIME > 0).astype(np.float32)
+    if len(speakers) == 1:
+        values["speaker"] = (partition.of_passages("name") == speakers[0]).astype(np.float32)
+    if dates:
+        values["date"] = date_fit(partition.times, dates)[partition.of_passages("item")]
+    if cosines is not None and has_vector is not None:
+        counted = has_vector if visible is None else has_vector & visible
+        values["vector"] = _standardised(cosines, counted)
+        trust = np.float32(standing_out(values["vector"], int(counted.sum())))
+        if "context" in weights:
+            values["context"] = trust * _standardised(_context(partition, cosines, has_vector), counted)
+        values["vector"] *= trust
+    total = np.zeros(partition.size, np.float32)
+    for name, value in values.items():
+        total += np.float32(weights.get(name, 0.0)) * value
+    coverage = (keywords.near if "nearby" in weights else keywords.passage) / np.float32(
+        max(keywords.passage_most, 1e-9)
+    )
+    similarity = np.zeros(partition.size, np.float32) if cosines is None else cosines
+    return Signals(values, total, coverage, similarity)
+
+
+def date_fit(times: NDArray[np.int64], dates: Sequence[DateAsked]) -> Floats:
+    """How well moments, in microseconds, shape [m], fit the dates that a question names: 0 to 1, the best of them.
+
+    A named month or span of days fits with 1, a day too, up to `DAYS_AFTER` days later; the rest of a named day's month
+    fits with 0.5, a year that is named alone with 0.25.
+    """
+    days = times // DAY_MICROS
+    stamps = days.astype("datetime64[D]")
+    years = stamps.astype("datetime64[Y]").astype(np.int64) + 1970
+    months = stamps.astype("datetime64[M]").astype(np.int64) % 12 + 1
+    day = (stamps - stamps.astype("datetime64[M]")).astype(np.int64) + 1
+    best = np.zeros(len(times), np.float32)
+    for asked in dates:
+        if asked.span is not None:
+            first, last = (one.toordinal() - date(1970, 1, 1).toordinal() for one in asked.span)
+            fit = ((first <= days) & (days <= last)).astype(np.float32)
+        else:
+            fit = np.ones(len(times), np.float32) if asked.year is None else (years == asked.year).astype(np.float32)
+            if asked.month is None:
+                fit *= 0.25
+            else:
+                fit *= months == asked.month
+                if asked.day is not None:
+                    fit *= np.where((day >= asked.day) & (day <= asked.day + DAYS_AFTER), 1.0, 0.5).astype(np.float32)
+        best = np.maximum(best, fit)
+    return best
+
+
+def standing_out(deviations: Floats, count: int) -> float:
+    """How much the best of some standardised cosines stands out: 0 where chance would give it, 1 where it cannot.
+
+    The largest of n values drawn from a normal distribution is about sqrt(2 ln n). Vectors that tell something give
+    more than 0.9 of that, vectors that tell nothing less than 0.8. Of fewer than `FEW` values little is known, and they
+    count less.
+    """
+    if count < 2:
+        return 0.0
+    known = min(count / FEW, 1.0)
+    share = float(deviations.max(initial=0.0)) / math.sqrt(2 * math.log(max(count, 3)))
+    return known * min(max((share - CHANCE_SHARE) / (CLEAR_SHARE - CHANCE_SHARE), 0.0), 1.0)
+
+
+def relevance(scores: Floats) -> Floats:
+    """A score on a scale from 0 to 1, in the same order: the logistic function of twice its distance from 1."""
+    return 1 / (1 + np.exp(-2 * (scores - 1)))
+
+
+def _scaled(scores: Floats, most: float) -> Floats:
+    top = max(float(scores.max(initial=0.0)), LEAST_SHARE * most)
+    return scores / np.float32(top) if top > 0 else scores
+
+
+def _standardised(values: Floats, counted: Mask) -> Floats:
+    known = values[counted]
+    if len(known) < 2:
+        return np.zeros(len(values), np.float32)
+    spread = float(known.std())
+    if spread < 1e-6:
+        return np.zeros(len(values), np.float32)
+    return np.where(counted, (values - np.float32(known.mean())) / np.float32(spread), 0).astype(np.float32)
+
+
+def _context(partition: Partition, cosines: Floats, has_vector: Mask) -> Floats:
+    """The mean cosine of each passage, the two before it and the one after it, as far as there are such."""
+    total, count = cosines.copy(), has_vector.astype(np.float32)
+    one = count.copy()
+    before, after = partition.before, partition.after
+    own = np.arange(len(before), dtype=np.int32)
+    second = before[before]
+    for there, is_there in ((before, before != own), (second, second != before), (after, after != own)):
+        total += np.where(is_there, cosines[there], 0)
+        count += np.where(is_there, one[there], 0)
+    return total / np.maximum(count, 1)

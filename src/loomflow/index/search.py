@@ -1,0 +1,195 @@
+"""Searching a partition: whole items by two rankings, or passages by all signals."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loomflow.moments import to_micros
+from loomflow.ports import Search
+from loomflow.words import query_terms
+
+from .keywords import Floats, Mask, score_items
+from .partition import Partition, VectorColumn
+from .parts import AGENT, Part
+from .questions import asks_time, dates_in, named
+from .scoring import DAY_MICROS, FACT_WEIGHTS, WEIGHTS, Signals, relevance, score
+from .segments import session_digest
+from .vectors import cosines, normalised
+
+RESCORED: Final = 4
+"""So many times the wanted number of neighbours is compared again with the question's exact vector."""
+
+MAX_PASSAGES: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage that was found: the row number of its item, which part of it, and what was found out about it."""
+
+    number: int
+    part: Part
+    score: float
+    relevance: float
+    signals: dict[str, float]
+    coverage: float
+    similarity: float | None
+
+
+def hidden_items(partition: Partition, search: Search, numbers: Collection[int] = ()) -> Mask | None:
+    """Which items a search leaves out, shape [m]; None if it leaves out none.
+
+    Args:
+        partition: of m items.
+        search: with its session and moment.
+        numbers: further row numbers to leave out.
+    """
+    hidden: list[Mask] = []
+    if search.without_session is not None:
+        place = partition.session_place(session_digest(search.without_session))
+        if place is not None:
+            hidden.append(partition.sessions == place)
+    if numbers:
+        hidden.append(np.isin(partition.numbers, np.fromiter(numbers, np.int64)))
+    if search.at is not None:
+        hidden.append(partition.times > to_micros(search.at))
+    return np.logical_or.reduce(hidden) if hidden else None
+
+
+def by_words(partition: Partition, search: Search, hidden: Mask | None) -> Iterator[int]:
+    """Row numbers of the items that have any of the words, best first; equals newest first."""
+    if not search.words or not partition.size:
+        return
+    scores = score_items(partition, search.words, _visible(partition, search))
+    if hidden is not None:
+        scores[hidden] = 0
+    for places in _descending(scores, search.limit, scores > 0):
+        yield from partition.numbers[places].tolist()
+
+
+def by_vector(
+    partition: Partition, column: VectorColumn | None, search: Search, hidden: Mask | None
+) -> Iterator[tuple[int, float]]:
+    """Row numbers and cosines of the items with a vector, nearest first; equals newest first.
+
+    An item is as near as the nearest of its passages.
+    """
+    query = None if search.query.vector is None else normalised(search.query.vector)
+    if column is None or query is None or not partition.size:
+        return
+    near = np.where(column.inverse > 0, cosines(query, column.codes, column.inverse), -np.inf)
+    begins = partition.first[:-1].astype(np.intp)
+    best = np.maximum.reduceat(near, begins).astype(np.float32)
+    if hidden is not None:
+        best[hidden] = -np.inf
+    for places in _descending(best, search.limit * RESCORED, np.isfinite(best)):
+        exact = [(_exact(partition, column, query, near, place), place) for place in places.tolist()]
+        for cosine, place in sorted(exact, key=lambda one: (-one[0], -one[1])):
+            yield int(partition.numbers[place]), cosine
+
+
+def _exact(partition: Partition, column: VectorColumn, query: NDArray[np.float32], near: Floats, place: int) -> float:
+    """The cosine of an item's nearest passage, with the question's vector as it is."""
+    begin, end = partition.first[place], partition.first[place + 1]
+    passage = int(begin) + int(np.argmax(near[begin:end]))
+    cosine = float(column.codes[passage].astype(np.float32) @ query) * float(column.inverse[passage])
+    return min(max(cosine, -1.0), 1.0)
+
+
+def passages(
+    partition: Partition,
+    column: VectorColumn | None,
+    search: Search,
+    hidden: Mask | None,
+    now: datetime,
+    *,
+    are_facts: bool,
+) -> Iterator[list[Hit]]:
+    """Passages best first, in batches of at least `search.chars` characters."""
+    if not partition.size:
+        return
+    query = None if search.query.vector is None else normalised(search.query.vector)
+    near = None if column is None or query is None else cosines(query, column.codes, column.inverse)
+    names = partition.names
+    found = score(
+        partition,
+        FACT_WEIGHTS if are_facts else WEIGHTS,
+        words=query_terms(search.text) if are_facts else search.words,
+        cosines=near,
+        has_vector=None if column is None or near is None else column.inverse > 0,
+        speakers=named(search.text, names),
+        asks_time=asks_time(search.text),
+        dates=dates_in(search.text, now),
+        visible=_visible(partition, search),
+    )
+    ranked = relevance(found.score)
+    fading = ranked * _decays(partition, search.half_life_days, now)
+    shown = np.ones(partition.size, np.bool_) if hidden is None else ~hidden[partition.of_passages("item")]
+    lengths = partition.of_passages("end") - partition.of_passages("start")
+    mean = max(float(lengths.mean()), 1.0)
+    batch = min(int(search.chars / mean * 1.5) + 16, MAX_PASSAGES)
+    for places in _descending(fading, batch, shown):
+        yield _hits(partition, found, ranked, places, has_vectors=near is not None)
+
+
+def _hits(
+    partition: Partition, found: Signals, ranked: Floats, places: NDArray[np.intp], *, has_vectors: bool
+) -> list[Hit]:
+    numbers = partition.numbers[partition.of_passages("item")[places]].tolist()
+    sides, starts, ends = (partition.of_passages(name)[places].tolist() for name in ("side", "start", "end"))
+    scores, relevances = found.score[places].tolist(), ranked[places].tolist()
+    coverage, similarity = found.coverage[places].tolist(), found.similarity[places].tolist()
+    signals = {name: value[places].tolist() for name, value in found.values.items()}
+    return [
+        Hit(
+            number, Part(AGENT if side == AGENT else 0, start, end), scores[at], relevances[at],
+            {name: round(value[at], 4) for name, value in signals.items() if value[at]},
+            coverage[at], similarity[at] if has_vectors else None,
+        )
+        for at, (number, side, start, end) in enumerate(zip(numbers, sides, starts, ends, strict=True))
+    ]  # fmt: skip
+
+
+def _decays(partition: Partition, half_life_days: float | None, now: datetime) -> Floats | float:
+    if half_life_days is None:
+        return 1.0
+    ages = np.maximum(to_micros(now) - partition.times, 0) / DAY_MICROS
+    return np.exp2(-ages / half_life_days).astype(np.float32)[partition.of_passages("item")]
+
+
+def _visible(partition: Partition, search: Search) -> Mask | None:
+    """Which passages were there at the moment of the search, shape [p]; None for all."""
+    if search.at is None:
+        return None
+    shown = partition.times <= to_micros(search.at)
+    return None if shown.all() else shown[partition.of_passages("item")]
+
+
+def _descending(scores: Floats, batch: int, allowed: Mask) -> Iterator[NDArray[np.intp]]:
+    """Places of the allowed scores, highest first, equals newest first, in batches that grow."""
+    places = np.flatnonzero(allowed)
+    done = 0
+    while done < len(places):
+        wanted = min(done + batch, len(places))
+        values = scores[places]
+        if wanted < len(places):
+            threshold = np.partition(values, len(values) - wanted)[len(values) - wanted]
+            top = np.flatnonzero(values >= threshold)
+        else:
+            top = np.arange(len(places))
+        order = top[np.lexsort((-top, -values[top]))]
+        yield places[order[done:wanted]]
+        done, batch = wanted, batch * 4
+
+
+def missing_vectors(partition: Partition, column: VectorColumn | None) -> NDArray[np.int64]:
+    """Row numbers of the items of which no passage has a vector."""
+    if column is None or not partition.size:
+        return partition.numbers
+    lengths = np.maximum.reduceat(column.inverse, partition.first[:-1].astype(np.intp))
+    return partition.numbers[lengths == 0]

@@ -1,0 +1,78 @@
+"""The partitions that are in memory: read from the store's segments on first use, and kept up to date with it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from loomflow.index import segments, vectors
+from loomflow.index.partition import Partition, VectorColumn
+
+CACHE_BYTES = 512 * 1024 * 1024
+
+ReadSegments = Callable[[int, int], Sequence[tuple[int, bytes]]]
+"""From the number of an embedder (0: the keyword index) and of a segment to the segments after it, in order."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    partition: Partition | None = None
+    nbytes: int = 0
+
+
+class Partitions:
+    """Partitions by user and kind, within `limit` bytes: the longest unused ones go first. Safe to use from threads."""
+
+    def __init__(self, limit: int = CACHE_BYTES) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[tuple[int, int], _Entry] = OrderedDict()
+
+    @contextmanager
+    def opened(self, key: tuple[int, int], epoch: int, read: ReadSegments) -> Generator[Partition]:
+        """The partition of a user and kind as the database has it, for the time of the block.
+
+        Args:
+            key: the user's number, and the kind.
+            epoch: the user's present epoch in the database.
+            read: reads segments that are not in memory yet.
+        """
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+        with entry.lock:
+            partition = entry.partition
+            if partition is None or partition.epoch != epoch:
+                partition = entry.partition = Partition(epoch)
+            for number, data in read(0, partition.read_up_to):
+                partition.append(segments.from_bytes(data))
+                partition.read_up_to = number
+            yield partition
+            entry.nbytes = partition.nbytes
+        self._shrink()
+
+    def column(self, partition: Partition, embedder: int, dimensions: int, read: ReadSegments) -> VectorColumn:
+        """The vectors of an embedder, of a partition that is opened."""
+        column = partition.vectors.setdefault((embedder, dimensions), VectorColumn(dimensions))
+        for number, data in read(embedder, column.read_up_to):
+            column.place(vectors.from_bytes(data), partition.numbers, partition.first)
+            column.read_up_to = number
+        column.fill(partition.size)
+        return column
+
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._entries.clear()
+
+    def _shrink(self) -> None:
+        with self._lock:
+            total = sum(entry.nbytes for entry in self._entries.values())
+            for key in list(self._entries)[:-1]:
+                if total <= self._limit:
+                    return
+                total -= self._entries.pop(key).nbytes

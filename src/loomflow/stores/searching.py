@@ -1,0 +1,181 @@
+"""Searching in SQLite: the partitions in memory, and the rows of what they find."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from loomflow.index import search as searching
+from loomflow.index import vectors
+from loomflow.index.partition import Partition, VectorColumn
+from loomflow.index.parts import AGENT
+from loomflow.moments import to_micros
+from loomflow.ports import Embedded, Item, Passage, Search
+
+from . import segments
+from .partitions import Partitions
+from .queries import queries
+from .rows import Row
+from .segments import EPISODE, FACT, KINDS
+
+logger = logging.getLogger("loomflow")
+
+SQL: Final = queries("sqlite")
+MAX_COMPARED = 10_000
+
+Connection = sqlite3.Connection
+Ranked = TypeVar("Ranked", int, tuple[int, float])
+
+
+class Searcher:
+    """Searches the partitions of users, within a transaction of the caller's. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._partitions = Partitions()
+        self._compared: set[tuple[int, ...]] = set()
+
+    def clear(self) -> None:
+        """Drop what is in memory."""
+        self._partitions.clear()
+
+    def ranked(
+        self, db: Connection, kind: int, user_no: int, search: Search, now: datetime
+    ) -> tuple[dict[int, Row], tuple[int, ...], tuple[tuple[int, float], ...]]:
+        """The rows that a search finds by words and by vector, and both rankings."""
+        wanted = _Wanted(db, kind, user_no, search, now)
+        with self._opened(db, user_no, kind) as partition:
+            column = self._query_column(db, user_no, kind, partition, search.query)
+            hidden = self._hidden(db, kind, user_no, partition, search)
+            lexical = wanted.first(search.limit, searching.by_words(partition, search, hidden), lambda number: number)
+            near = wanted.first(search.limit, searching.by_vector(partition, column, search, hidden), itemgetter(0))
+        return wanted.rows, tuple(lexical), tuple(near)
+
+    def best_passages(
+        self, db: Connection, kind: int, user_no: int, search: Search, now: datetime
+    ) -> list[tuple[searching.Hit, Row]]:
+        """The best passages of a kind with their rows, until there are `search.chars` characters of them."""
+        wanted = _Wanted(db, kind, user_no, search, now)
+        found: list[tuple[searching.Hit, Row]] = []
+        chars = 0
+        with self._opened(db, user_no, kind) as partition:
+            column = self._query_column(db, user_no, kind, partition, search.query)
+            hidden = self._hidden(db, kind, user_no, partition, search)
+            for hits in searching.passages(partition, column, search, hidden, search.at or now, are_facts=kind == FACT):
+                wanted.check([hit.number for hit in hits])
+                for hit in hits:
+                    if hit.number in wanted.rows and chars < search.chars:
+                        found.append((hit, wanted.rows[hit.number]))
+                        chars += hit.part.end - hit.part.start
+                if chars >= search.chars:
+                    break
+        return found
+
+    def _hidden(self, db: Connection, kind: int, user_no: int, partition: Partition, search: Search) -> Any:
+        if kind == FACT:  # what hides a fact stands in its row
+            return None
+        ids = {"user_no": user_no, "ids": json.dumps(sorted(search.without_ids))}
+        numbers = [number for (number,) in db.execute(SQL["episode_numbers"], ids)] if search.without_ids else []
+        return searching.hidden_items(partition, search, numbers)
+
+    def _opened(self, db: Connection, user_no: int, kind: int) -> AbstractContextManager[Partition]:
+        (epoch,) = db.execute(SQL["epoch"], {"user_no": user_no}).fetchone()
+        return self._partitions.opened((user_no, kind), epoch, segments.reader(db, user_no, kind))
+
+    def _column(
+        self, db: Connection, user_no: int, kind: int, partition: Partition, embedder: int
+    ) -> VectorColumn | None:
+        """The vectors of an embedder, of the dimensions that it made last; None if it made none."""
+        key = {"user_no": user_no, "kind": kind, "embedder_no": embedder}
+        newest = db.execute(SQL["newest_segment"], key).fetchone()
+        if newest is None:
+            return None
+        dimensions = vectors.from_bytes(newest[0]).codes.shape[1]
+        return self._partitions.column(partition, embedder, dimensions, segments.reader(db, user_no, kind))
+
+    def _query_column(
+        self, db: Connection, user_no: int, kind: int, partition: Partition, query: Embedded
+    ) -> VectorColumn | None:
+        """The vectors that a question can be compared with; None if it has no vector."""
+        if query.vector is None or vectors.normalised(query.vector) is None:
+            return None
+        embedder = segments.embedder_no(db, query.embedder)
+        read = segments.reader(db, user_no, kind)
+        column = self._partitions.column(partition, embedder, len(query.vector), read)
+        key = (user_no, kind, embedder, len(query.vector))
+        if key not in self._compared:
+            if len(self._compared) >= MAX_COMPARED:
+                self._compared.clear()
+            self._compared.add(key)
+            missing = len(searching.missing_vectors(partition, column))
+            if missing > 0:
+                message = "%d %s have no vector of embedder %s and are found by keyword only; reembed() makes them"
+                logger.warning(message, missing, KINDS[kind], query.embedder)
+        return column
+
+    def without_vectors(self, db: Connection, user_no: int, kind: int, embedder: int) -> list[int]:
+        """Row numbers of what has no vector of an embedder."""
+        with self._opened(db, user_no, kind) as partition:
+            column = self._column(db, user_no, kind, partition, embedder)
+            return searching.missing_vectors(partition, column).tolist()
+
+    def vectors_of(self, db: Connection, user_no: int, kind: int, number: int) -> list[Embedded]:
+        """The vectors of a stored item, by every embedder that it has some of."""
+        found: list[Embedded] = []
+        for name, embedder in db.execute(SQL["embedders_of"], {"user_no": user_no, "kind": kind}).fetchall():
+            with self._opened(db, user_no, kind) as partition:
+                column = self._column(db, user_no, kind, partition, embedder)
+                place = int(np.searchsorted(partition.numbers, number))
+                if column is not None:
+                    begin, end = partition.first[place : place + 2]
+                    found.append(Embedded(name, column.codes[begin:end].astype(np.float32)))
+        return found
+
+
+class _Wanted:
+    """The rows that a search may return, looked up by number and kept."""
+
+    def __init__(self, db: Connection, kind: int, user_no: int, search: Search, now: datetime) -> None:
+        self.rows: dict[int, Row] = {}
+        self._checked: set[int] = set()
+        self._db = db
+        self._sql = SQL["episodes_by_no" if kind == EPISODE else "facts_by_no"]
+        self._values: dict[str, Any] = {
+            "user_no": user_no,
+            "session_id": search.without_session,
+            "ids": json.dumps(sorted(search.without_ids)) if search.without_ids else None,
+            "at": to_micros(search.at),
+            "now": to_micros(search.at or now),
+        }
+
+    def check(self, numbers: Sequence[int]) -> None:
+        """Look up the rows among `numbers` that pass the filters."""
+        new = [number for number in numbers if number not in self._checked]
+        if new:
+            self._checked.update(new)
+            values = self._values | {"numbers": json.dumps(new)}
+            self.rows.update((row[0], row) for row in self._db.execute(self._sql, values))
+
+    def first(self, limit: int, ranked: Iterator[Ranked], number: Callable[[Ranked], int]) -> list[Ranked]:
+        """The first `limit` of a ranking that pass: the filters apply before the limit (rules R9, R11, R17)."""
+        passed: list[Ranked] = []
+        while len(passed) < limit and (batch := list(islice(ranked, limit))):
+            self.check([number(one) for one in batch])
+            passed += [one for one in batch if number(one) in self.rows]
+        return passed[:limit]
+
+
+def passage_of(hit: searching.Hit, item: Item) -> Passage[Item]:
+    """A hit with its item, as the port returns it."""
+    return Passage(
+        item, hit.part.side == AGENT, hit.part.start, hit.part.end, hit.number, hit.score, hit.relevance, hit.signals,
+        hit.coverage, hit.similarity,
+    )  # fmt: skip

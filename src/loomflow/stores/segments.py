@@ -1,0 +1,167 @@
+"""Segments in SQLite: written with the rows that they index, merged from time to time, built anew where need be.
+
+Every function works on a connection within a transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from loomflow.index import segments, vectors
+from loomflow.index.vectors import CodedVectors
+from loomflow.items import Episode, Fact
+from loomflow.ports import Embedded
+
+from .queries import queries
+from .rows import episode_of, fact_of
+
+SQL: Final = queries("sqlite")
+EPISODE, FACT = 0, 1
+KINDS: Final = ("episodes", "facts")
+KEYWORDS = 0
+"""Stands for an embedder's number where the segment is one of the keyword index."""
+
+LEVELS = (4096, 256)
+"""Sizes at which runs of smaller segments are merged, see `loomflow.index.segments.due`."""
+
+CHUNK = 2048
+
+Connection = sqlite3.Connection
+
+
+class Indexed(NamedTuple):
+    """A row to index: its number, the item, and its vectors, by one embedder or more."""
+
+    number: int
+    item: Episode | Fact
+    embedded: Sequence[Embedded]
+
+
+def add(db: Connection, user_no: int, kind: int, rows: Sequence[Indexed]) -> bool:
+    """Index new rows; whether it is time to merge."""
+    if not rows:
+        return False
+    entries = [segments.entry_of(row.number, row.item) for row in rows]
+    due = _put(db, user_no, kind, KEYWORDS, segments.to_bytes(segments.build(entries)), len(rows))
+    sized = {entry.number: len(entry.parts) for entry in entries}
+    items = [(row.number, sized[row.number], embedded) for row in rows for embedded in row.embedded]
+    return add_vectors(db, user_no, kind, items) or due
+
+
+def add_vectors(db: Connection, user_no: int, kind: int, items: Sequence[tuple[int, int, Embedded]]) -> bool:
+    """Write vectors of items: number, passages, vectors. Those without a direction are left out."""
+    spaces: dict[tuple[str | None, int], list[tuple[int, int, Any]]] = defaultdict(list)
+    for number, passages, embedded in items:
+        if embedded.vector is not None and embedded.vector.size:
+            spaces[embedded.embedder, embedded.vector.shape[-1]].append((number, passages, embedded.vector))
+    due = False
+    for (embedder, _), group in spaces.items():
+        db.execute(SQL["add_embedder"], {"name": embedder})
+        coded = vectors.coded(group)
+        has_direction = np.maximum.reduceat(coded.inverse, np.cumsum([0, *coded.counts[:-1]])) > 0
+        if has_direction.any():
+            coded = coded if has_direction.all() else vectors.only(coded, has_direction)
+            number = embedder_no(db, embedder)
+            due |= _put(db, user_no, kind, number, vectors.to_bytes(coded), len(coded.numbers))
+    return due
+
+
+def embedder_no(db: Connection, name: str | None) -> int:
+    """The number of an embedder; -1 if it never made a vector here."""
+    row = db.execute(SQL["embedder_no"], {"name": name}).fetchone()
+    return row[0] if row else -1
+
+
+def reader(db: Connection, user_no: int, kind: int) -> Callable[[int, int], list[tuple[int, bytes]]]:
+    """A function from an embedder's number and a segment's to the segments after it."""
+
+    def read(embedder: int, after: int) -> list[tuple[int, bytes]]:
+        values = {"user_no": user_no, "kind": kind, "embedder_no": embedder, "after": after}
+        return db.execute(SQL["segments_after"], values).fetchall()
+
+    return read
+
+
+def merge_small(db: Connection, user_no: int) -> None:
+    """Merge what has become many small segments of a user."""
+    for kind, embedder in db.execute(SQL["segment_groups"], {"user_no": user_no}).fetchall():
+        key = {"user_no": user_no, "kind": kind, "embedder_no": embedder}
+        while True:
+            sizes = db.execute(SQL["segment_sizes"], key).fetchall()
+            begin = segments.due([items for _, items in sizes], LEVELS)
+            if begin == len(sizes):
+                break
+            last = sizes[-1][0]
+            parts = [data for _, data in db.execute(SQL["segments_after"], key | {"after": sizes[begin][0] - 1})]
+            db.execute(SQL["delete_segments_after"], key | {"after": sizes[begin][0] - 1})
+            for items, data in _merged(embedder, parts):
+                db.execute(SQL["put_segment"], key | {"no": last, "items": items, "data": data})
+                last += 1
+
+
+def _merged(embedder: int, parts: Sequence[bytes]) -> list[tuple[int, bytes]]:
+    """Segments merged into one; vectors of different dimensions stay apart."""
+    if embedder == KEYWORDS:
+        one = segments.merge([segments.from_bytes(data) for data in parts])
+        return [(len(one.numbers), segments.to_bytes(one))]
+    spaces: dict[int, list[CodedVectors]] = defaultdict(list)
+    for data in parts:
+        coded = vectors.from_bytes(data)
+        spaces[coded.codes.shape[1]].append(coded)
+    merged = [vectors.merge(group) for group in spaces.values()]
+    return [(len(one.numbers), vectors.to_bytes(one)) for one in merged]
+
+
+def prune(db: Connection, user_no: int) -> None:
+    """Take the rows that are gone out of a user's segments and names."""
+    for kind, embedder in db.execute(SQL["segment_groups"], {"user_no": user_no}).fetchall():
+        key = {"user_no": user_no, "kind": kind, "embedder_no": embedder}
+        rows = db.execute(SQL[f"numbers_of_{KINDS[kind]}"], {"user_no": user_no}).fetchall()
+        present = np.array([number for (number,) in rows], np.int64)
+        module: Any = segments if embedder == KEYWORDS else vectors
+        for number, data in db.execute(SQL["segments_after"], key | {"after": 0}).fetchall():
+            segment = module.from_bytes(data)
+            stays = np.isin(segment.numbers, present)
+            if stays.all():
+                continue
+            db.execute(SQL["delete_segment"], key | {"no": number})
+            if stays.any():
+                rest = module.only(segment, stays)
+                values = {"no": number, "items": len(rest.numbers), "data": module.to_bytes(rest)}
+                db.execute(SQL["put_segment"], key | values)
+    db.execute(SQL["drop_names"], {"user_no": user_no})
+    db.execute(SQL["collect_names"], {"user_no": user_no})
+    db.execute(SQL["next_epoch"], {"user_no": user_no})
+
+
+def rebuild(db: Connection, user_no: int) -> None:
+    """Build a user's keyword index anew from the rows, in the present version. Vectors stay."""
+    for kind in (EPISODE, FACT):
+        key = {"user_no": user_no, "kind": kind, "embedder_no": KEYWORDS}
+        db.execute(SQL["delete_segments_after"], key | {"after": 0})
+        build: Any = episode_of if kind == EPISODE else fact_of
+        rows = db.execute(SQL[f"all_{KINDS[kind]}"], {"user_no": user_no})
+        while chunk := rows.fetchmany(CHUNK):
+            entries = [segments.entry_of(row[0], build(row, None)) for row in chunk]
+            _put(db, user_no, kind, KEYWORDS, segments.to_bytes(segments.build(entries)), len(chunk))
+    db.execute(SQL["set_index_version"], {"user_no": user_no, "version": segments.VERSION})
+
+
+def count_facts(db: Connection, values: dict[str, Any]) -> int:
+    """How many believed facts have a vector of an embedder; of all users if there is no `user_no`."""
+    believed = np.array([number for (number,) in db.execute(SQL["numbers_believed"], values)], np.int64)
+    numbers = [vectors.from_bytes(data).numbers for (data,) in db.execute(SQL["fact_vectors"], values)]
+    return int(np.isin(believed, np.concatenate(numbers)).sum()) if numbers else 0
+
+
+def _put(db: Connection, user_no: int, kind: int, embedder: int, data: bytes, items: int) -> bool:
+    """Append a segment; whether it is time to merge: every so many segments, and after large ones."""
+    key = {"user_no": user_no, "kind": kind, "embedder_no": embedder}
+    (number,) = db.execute(SQL["next_segment"], key).fetchone()
+    db.execute(SQL["put_segment"], key | {"no": number, "items": items, "data": data})
+    return number % LEVELS[-1] == 0 or items * 2 > LEVELS[-1]
