@@ -208,9 +208,7 @@ def _tokenizer(directory: ModelDirectory, max_tokens: int) -> tuple[Tokenizer, i
 
 
 def _onnx_session(file: Path, threads: int) -> Any:
-    os.environ.setdefault(
-        "ORT_DISABLE_TELEMETRY", "1"
-    )  # else its import leaves an id of the machine in the home folder
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else its import leaves an id of the machine
     runtime: Any = importlib.import_module("onnxruntime")  # of an extra
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads

@@ -22,7 +22,7 @@ from .scoring import DAY_MICROS, FACT_WEIGHTS, WEIGHTS, Signals, relevance, scor
 from .segments import session_digest
 from .vectors import cosines, normalised
 
-RESCORED: Final = 4
+RESCORED: Final = 2
 """So many times the wanted number of neighbours is compared again with the question's exact vector."""
 
 MAX_PASSAGES: Final = 2_000
@@ -88,17 +88,22 @@ def by_vector(
     if hidden is not None:
         best[hidden] = -np.inf
     for places in _descending(best, search.limit * RESCORED, np.isfinite(best)):
-        exact = [(_exact(partition, column, query, near, place), place) for place in places.tolist()]
-        for cosine, place in sorted(exact, key=lambda one: (-one[0], -one[1])):
-            yield int(partition.numbers[place]), cosine
+        exact = _exact(partition, column, query, places)
+        order = np.lexsort((-places, -exact))
+        yield from zip(partition.numbers[places[order]].tolist(), exact[order].tolist(), strict=True)
 
 
-def _exact(partition: Partition, column: VectorColumn, query: NDArray[np.float32], near: Floats, place: int) -> float:
-    """The cosine of an item's nearest passage, with the question's vector as it is."""
-    begin, end = partition.first[place], partition.first[place + 1]
-    passage = int(begin) + int(np.argmax(near[begin:end]))
-    cosine = float(column.codes[passage].astype(np.float32) @ query) * float(column.inverse[passage])
-    return min(max(cosine, -1.0), 1.0)
+def _exact(
+    partition: Partition, column: VectorColumn, query: NDArray[np.float32], places: NDArray[np.intp]
+) -> NDArray[np.float32]:
+    """The cosines of items, at `places`, with the question's vector as it is: each of its nearest passage."""
+    begins, ends = partition.first[places], partition.first[places + 1]
+    sizes = ends - begins
+    starts = np.cumsum(sizes) - sizes
+    passages = np.repeat(begins - starts, sizes) + np.arange(sizes.sum())
+    near = np.vecdot(column.codes[passages].astype(np.float32), query) * column.inverse[passages]
+    near[column.inverse[passages] == 0] = -1
+    return np.clip(np.maximum.reduceat(near, starts), -1, 1)
 
 
 def passages(

@@ -142,7 +142,7 @@ class _Filling:
 
     def _text(self, items: Sequence[Ranked]) -> str:
         facts = [item.line.text for item in items if item.kind == "fact"]
-        passages = [item.passage for item in items if item.kind == "episode" and item.passage is not None]
+        passages = [(item.passage, item.line) for item in items if item.kind == "episode" and item.passage is not None]
         return filled_text(self._pinned, facts, passages)
 
     def _receipt(self, item: Ranked, *, is_in: bool) -> InjectedItem:

@@ -117,29 +117,33 @@ def rank_passages(
     found: list[Passage[Any]] = [*candidates.facts, *candidates.episodes]
     best = max((_passage_match(passage, noise) for passage in found), default=0.0)
     noisy = BELOW.format(min_relevance) if best < min_relevance else ""
-    facts = [
-        _ranked_passage(passage, place, "fact", now, half_life_days) for place, passage in enumerate(candidates.facts)
+    kinds: tuple[tuple[Kind, Sequence[Passage[Any]]], ...] = (
+        ("fact", candidates.facts),
+        ("episode", candidates.episodes),
+    )
+    ranked = [
+        _ranked_passage(passage, place, kind, noisy, now, half_life_days)
+        for kind, passages in kinds
+        for place, passage in enumerate(passages)
     ]
-    turns = [
-        _ranked_passage(passage, place, "episode", now, half_life_days)
-        for place, passage in enumerate(candidates.episodes)
-    ]
-    ranked = sorted([*facts, *turns], key=lambda item: (-item.score, item.rank, _KIND_ORDER[item.kind]))
+    ranked.sort(key=lambda item: (-item.score, item.rank, _KIND_ORDER[item.kind]))
     seen: set[str] = set()
-    checked: list[Ranked] = []
-    for item in ranked:
+    for place, item in enumerate(ranked):
         said = saying(item.line.body)
-        checked.append(replace(item, excluded=noisy or ("says the same as one ranked above" if said in seen else "")))
+        if said in seen and not noisy:
+            ranked[place] = replace(item, excluded="says the same as one ranked above")
         seen.add(said)
-    return tuple(checked)
+    return tuple(ranked)
 
 
-def _ranked_passage(passage: Passage[Any], place: int, kind: Kind, now: datetime, half_life: float | None) -> Ranked:
+def _ranked_passage(
+    passage: Passage[Any], place: int, kind: Kind, excluded: str, now: datetime, half_life: float | None
+) -> Ranked:
     item = passage.item
     line = fact_line(item) if isinstance(item, Fact) else passage_line(passage)
     fading = decay(item.recorded_at if isinstance(item, Fact) else item.occurred_at, now, half_life)
     return Ranked(
-        kind, item.id or "", line, place, passage.relevance, fading, passage.relevance * fading,
+        kind, item.id or "", line, place, passage.relevance, fading, passage.relevance * fading, excluded,
         signals=passage.signals, passage=passage,
     )  # fmt: skip
 

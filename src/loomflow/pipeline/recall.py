@@ -215,8 +215,8 @@ async def recall_passages(
         if found is FAILED:
             return PassageCandidates(blocks, problems=problems + failures)
         episodes, facts = _checked_passages(found)
-        distinct_texts = {saying(_text_of(passage)) for passage in episodes}
-        is_enough = sum(map(len, distinct_texts)) >= chars // 2 or _chars(episodes) < wanted
+        said = {_text_of(passage) for passage in episodes}
+        is_enough = sum(map(len, said)) >= chars // 2 or _chars(episodes) < wanted
         if is_enough or wanted > chars * DEEPER:
             return PassageCandidates(blocks, facts, episodes, problems)
         wanted *= DEEPER  # repetitions fill the list: what is behind them is wanted too

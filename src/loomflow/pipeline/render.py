@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 from loomflow.items import Episode, Fact, MemoryBlock
 from loomflow.ports import Passage
@@ -114,30 +114,32 @@ def passage_line(passage: Passage[Episode]) -> Line:
     """A passage as the receipt shows it: its date, who said it, and the words."""
     episode = passage.item
     date = f"[{_day(episode.occurred_at)}] " if episode.occurred_at else ""
-    return Line(_said(passage, [passage]), optional=date)
+    return Line(_said([passage]), optional=date)
 
 
-def timeline(passages: Sequence[Passage[Episode]]) -> list[str]:
-    """Passages as lines in the order of time, under a line with the date for each day.
+def timeline(passages: Sequence[tuple[Passage[Episode], Line]]) -> list[str]:
+    """Passages, each with its own line, as the lines of a block: in the order of time, under a line for each day.
 
     Passages of one turn stand on one line; what lies between them is left out with a mark.
     """
-    turns: dict[tuple[datetime, int, bool], list[Passage[Episode]]] = {}
-    for passage in passages:
+    turns: dict[tuple[datetime, int, bool], list[tuple[Passage[Episode], Line]]] = {}
+    for passage, line in passages:
         when = passage.item.occurred_at
         assert when is not None
-        turns.setdefault((when, passage.number, passage.is_agent), []).append(passage)
+        turns.setdefault((when, passage.number, passage.is_agent), []).append((passage, line))
     lines: list[str] = []
-    today = ""
-    for (when, _, _), parts in sorted(turns.items(), key=lambda turn: turn[0]):
-        if _day(when) != today:
-            today = _day(when)
-            lines.append(f"{today}:")
-        lines.append(f"{BULLET}{_said(parts[0], sorted(parts, key=lambda part: part.start))}")
+    today: date | None = None
+    for key in sorted(turns):
+        if key[0].date() != today:
+            today = key[0].date()
+            lines.append(f"{today.isoformat()}:")
+        parts = turns[key]
+        said = parts[0][1].body if len(parts) == 1 else _said([passage for passage, _ in parts])
+        lines.append(f"{BULLET}{said}")
     return lines
 
 
-def filled_text(pinned: str, facts: Sequence[str], passages: Sequence[Passage[Episode]]) -> str:
+def filled_text(pinned: str, facts: Sequence[str], passages: Sequence[tuple[Passage[Episode], Line]]) -> str:
     """The whole block of mode "fill": the pinned part, facts under their header, and the turns by date."""
     parts = [pinned] if pinned else []
     if facts:
@@ -145,16 +147,15 @@ def filled_text(pinned: str, facts: Sequence[str], passages: Sequence[Passage[Ep
     return "\n".join([*parts, *timeline(passages)])
 
 
-def _said(passage: Passage[Episode], parts: Sequence[Passage[Episode]]) -> str:
-    """The parts of one turn, in order, after the speaker's name, with a mark for every gap."""
-    episode = passage.item
-    name, text = (
-        (episode.agent_name or "Agent", episode.output)
-        if passage.is_agent
-        else (episode.user_name or "User", episode.input)
-    )
+def _said(parts: Sequence[Passage[Episode]]) -> str:
+    """The parts of one turn after the speaker's name, with a mark for every gap."""
+    episode = parts[0].item
+    if parts[0].is_agent:
+        name, text = episode.agent_name or "Agent", episode.output
+    else:
+        name, text = episode.user_name or "User", episode.input
     spans: list[tuple[int, int]] = []
-    for part in parts:
+    for part in sorted(parts, key=lambda part: part.start):
         if spans and not text[spans[-1][1] : part.start].strip():
             spans[-1] = (spans[-1][0], part.end)
         else:

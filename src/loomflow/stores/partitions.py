@@ -12,6 +12,8 @@ from loomflow.index import segments, vectors
 from loomflow.index.partition import Partition, VectorColumn
 
 CACHE_BYTES = 512 * 1024 * 1024
+OVERHEAD = 12 * 1024
+"""What a partition takes beside the data in it."""
 
 ReadSegments = Callable[[int, int], Sequence[tuple[int, bytes]]]
 """From the number of an embedder (0: the keyword index) and of a segment to the segments after it, in order."""
@@ -52,7 +54,9 @@ class Partitions:
                 partition.append(segments.from_bytes(data))
                 partition.read_up_to = number
             yield partition
-            entry.nbytes = partition.nbytes
+            entry.nbytes = OVERHEAD + partition.nbytes
+            if not partition.size:  # nothing to keep, of a user who may never come again
+                self._drop(key, entry)
         self._shrink()
 
     def column(self, partition: Partition, embedder: int, dimensions: int, read: ReadSegments) -> VectorColumn:
@@ -68,6 +72,11 @@ class Partitions:
         """Drop everything."""
         with self._lock:
             self._entries.clear()
+
+    def _drop(self, key: tuple[int, int], entry: _Entry) -> None:
+        with self._lock:
+            if self._entries.get(key) is entry:
+                del self._entries[key]
 
     def _shrink(self) -> None:
         with self._lock:

@@ -16,7 +16,8 @@ ALTER TABLE users DROP COLUMN vector_epoch;
 ALTER TABLE users ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;          -- grows when segments change but by appending
 ALTER TABLE users ADD COLUMN index_version INTEGER NOT NULL DEFAULT 0;  -- of another version: built anew on first use
 
--- kind 0: episodes, 1: facts. embedder_no 0: the keyword index. Clustered, so that a user's are read in one sweep.
+-- kind 0: episodes, 1: facts. embedder_no 0: the keyword index. Not WITHOUT ROWID: with large rows, every search for
+-- the end of a user's segments would read some of them.
 CREATE TABLE segments (
     user_no     INTEGER NOT NULL REFERENCES users (no) ON DELETE CASCADE,
     kind        INTEGER NOT NULL,
@@ -24,8 +25,8 @@ CREATE TABLE segments (
     no          INTEGER NOT NULL,
     items       INTEGER NOT NULL,
     data        BLOB    NOT NULL,
-    PRIMARY KEY (user_no, kind, embedder_no, no)
-) WITHOUT ROWID;
+    UNIQUE (user_no, kind, embedder_no, no)
+);
 
 CREATE TABLE names (
     user_no INTEGER NOT NULL REFERENCES users (no) ON DELETE CASCADE,
