@@ -46,7 +46,7 @@ from .settings import FILL_BUDGET, MAX_FACTS, Tuning
 from .tokens import GuardedCounter, counter_or_estimate
 from .transfer import Imported, export_user, import_user
 from .turns import messages_of, without_retries
-from .words import says_something
+from .words import is_about_asker, says_something
 
 logger = logging.getLogger("loomflow")
 
@@ -347,8 +347,8 @@ class Memory:
         has_ceiling = budget is not None or tuning.memory_mode == "fill"
         half_life = tuning.memory_decay_half_life_days if has_ceiling else None
         count = counter_or_estimate(tuning.token_counter)
-        how: dict[str, Any] = {"now": now, "half_life_days": half_life, "min_relevance": tuning.memory_min_relevance}
-        how["noise"] = 0.0 if says_something(question.text) else float(getattr(self.embedder, "noise", NOISE))
+        how: dict[str, Any] = {"now": now, "half_life_days": half_life}
+        how |= self._floor(question.text, tuning.memory_min_relevance)
         if tuning.memory_mode == "fill":
             budget = budget or FILL_BUDGET
             found = await recall_passages(
@@ -379,6 +379,18 @@ class Memory:
             user_id=question.user_id, session_id=question.session_id, at=now, half_life_days=half_life,
             pinned_tokens=packed.pinned_tokens, over_budget=packed.over_budget, problems=problems,
         )  # fmt: skip
+
+    def _floor(self, question: str, min_relevance: float) -> dict[str, float]:
+        """What is too little to count, see `loomflow.pipeline.rank.match`.
+
+        A question that says nothing to look for finds what stands out from the noise only. If it is about the asker
+        ("Who am I?"), there is no telling what fits: nothing is left out.
+        """
+        if says_something(question):
+            return {"min_relevance": min_relevance, "noise": 0.0}
+        if is_about_asker(question):
+            return {"min_relevance": 0.0, "noise": 0.0}
+        return {"min_relevance": min_relevance, "noise": float(getattr(self.embedder, "noise", NOISE))}
 
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:

@@ -68,12 +68,13 @@ def query_terms(text: str) -> list[str]:
 
 
 def says_something(text: str) -> bool:
-    """Whether there is anything to look for: a telling word, or the asker ("Who am I?").
+    """Whether there is a telling word to look for. There is none in "2+2?", "ok", "Thanks!" and "Who am I?"."""
+    return bool(terms(_SUM.sub(" ", text))[0])
 
-    There is not in "2+2?", "ok" and "Thanks!".
-    """
-    telling, other = terms(_SUM.sub(" ", text))
-    return bool(telling) or not _ASKER.isdisjoint(other)
+
+def is_about_asker(text: str) -> bool:
+    """Whether a text speaks of the one who says it: "Who am I?"."""
+    return not _ASKER.isdisjoint(terms(text)[1])
 
 
 def terms(text: str) -> tuple[list[str], list[str]]:

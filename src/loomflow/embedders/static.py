@@ -29,6 +29,8 @@ MAX_CHARS = 8_000
 INLINE_CHARS = 20_000
 """Up to so much text is embedded on the spot; more goes to a thread, to keep the event loop free."""
 
+FEW = 16
+
 _loading = threading.Lock()
 
 
@@ -55,8 +57,8 @@ def _embed(texts: Sequence[str]) -> NDArray[np.float32]:
     with _loading:
         weights, tokenizer = _model()
     rows = np.zeros((len(texts), weights.shape[1]), dtype=np.float32)
-    if len(texts) == 1:  # not as a batch of one, which starts threads
-        encodings = [tokenizer.encode(texts[0], add_special_tokens=False)]
+    if len(texts) <= FEW:  # not as a batch, which starts threads
+        encodings = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
     else:
         encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
     for row, encoding in zip(rows, encodings, strict=True):

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from loomflow.words import fold
+from loomflow.words import STOP_WORDS, fold
 
 TITLES = frozenset("mr mrs ms miss dr prof sir herr frau señor señora monsieur madame the".split())
-"""Words of a name that do not tell whose it is."""
+"""Words of a name that do not tell whose it is; nor do stop words, as in the name "Will"."""
 
 _MONTHS = {
     name: number
@@ -149,7 +149,8 @@ def _is_named(name: str, asked: set[str], folded: str) -> bool:
 
 
 def _telling_words(name: str) -> list[str]:
-    return [word for word in re.findall(r"[^\W_]+", fold(name)) if word not in TITLES and len(word) > 1]
+    words = re.findall(r"[^\W_]+", fold(name))
+    return [word for word in words if len(word) > 1 and word not in TITLES and word not in STOP_WORDS]
 
 
 def _name_words(question: str) -> set[str]:

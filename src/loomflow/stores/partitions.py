@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from loomflow.errors import StoreError
 from loomflow.index import segments, vectors
 from loomflow.index.partition import Partition, VectorColumn
 
@@ -50,10 +52,14 @@ class Partitions:
             partition = entry.partition
             if partition is None or partition.epoch != epoch:
                 partition = entry.partition = Partition(epoch)
-            for number, data in read(0, partition.read_up_to):
-                partition.append(segments.from_bytes(data))
-                partition.read_up_to = number
-            yield partition
+            try:
+                for number, data in read(0, partition.read_up_to):
+                    partition.append(segments.from_bytes(data))
+                    partition.read_up_to = number
+                yield partition
+            except (ValueError, IndexError, struct.error) as error:
+                entry.partition = None
+                raise StoreError(f"the search index is damaged: {error}") from error
             entry.nbytes = OVERHEAD + partition.nbytes
             if not partition.size:  # nothing to keep, of a user who may never come again
                 self._drop(key, entry)
