@@ -4,6 +4,7 @@ Every signal has a scale of its own, so that weights mean the same for every use
 
 | signal | what it says | range |
 |---|---|---|
+| fact | it is a fact: short, and known to be current | 1 |
 | keyword | BM25 of the passage | 0 to 1 |
 | nearby | BM25 of the passage with its neighbours in the session | 0 to 1 |
 | session | BM25 of the whole session | 0 to 1 |
@@ -44,7 +45,7 @@ WEIGHTS: Final[Mapping[str, float]] = {
 """Of the signals of a turn."""
 
 FACT_WEIGHTS: Final[Mapping[str, float]] = {
-    "keyword": 1.52, "speaker": 0.6, "time": 0.4, "date": 1.0, "vector": 0.2,
+    "fact": 0.2, "keyword": 1.52, "speaker": 0.6, "time": 0.4, "date": 1.0, "vector": 0.2,
 }  # fmt: skip
 """Of the signals of a fact: it has no neighbours and no session, so what is its own counts for them too."""
 
@@ -105,6 +106,8 @@ def score(
     """
     values: dict[str, Floats] = {}
     keywords = score_passages(partition, words, visible)
+    if "fact" in weights:
+        values["fact"] = np.ones(partition.size, np.float32)
     values["keyword"] = _scaled(keywords.passage, keywords.passage_most)
     if "nearby" in weights:
         values["nearby"] = _scaled(keywords.near, keywords.passage_most)

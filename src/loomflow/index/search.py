@@ -100,9 +100,9 @@ def _exact(
     begins, ends = partition.first[places], partition.first[places + 1]
     sizes = ends - begins
     starts = np.cumsum(sizes) - sizes
-    passages = np.repeat(begins - starts, sizes) + np.arange(sizes.sum())
-    near = np.vecdot(column.codes[passages].astype(np.float32), query) * column.inverse[passages]
-    near[column.inverse[passages] == 0] = -1
+    of_items = np.repeat(begins - starts, sizes) + np.arange(int(sizes.sum()), dtype=np.int32)
+    near = np.vecdot(column.codes[of_items].astype(np.float32), query) * column.inverse[of_items]
+    near[column.inverse[of_items] == 0] = -1
     return np.clip(np.maximum.reduceat(near, starts), -1, 1)
 
 
