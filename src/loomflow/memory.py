@@ -54,8 +54,8 @@ RECALL_LIMIT = 12
 LOOKED_AT = 8
 """So many candidates beyond the limits of mode "top" stand in the receipt."""
 
-FILL_CHARS_A_TOKEN = 6
-"""How much text mode "fill" looks at, for each token of the budget: half as much again as English needs."""
+FILL_CHARS_A_TOKEN, FILL_CHARS = 4, 4_000
+"""How much text mode "fill" looks at: what the budget would hold in English, and so much more to choose from."""
 
 MAX_BLOCK_CHARS = 50_000
 BACKENDS = {"inmemory": "loomflow.stores.sqlite", "sqlite": "loomflow.stores.sqlite"}
@@ -353,7 +353,7 @@ class Memory:
             budget = budget or FILL_BUDGET
             found = await recall_passages(
                 self.store, self.embedder, question, timeout=tuning.recall_timeout_seconds,
-                chars=budget * FILL_CHARS_A_TOKEN, half_life_days=half_life,
+                chars=budget * FILL_CHARS_A_TOKEN + FILL_CHARS, half_life_days=half_life,
             )  # fmt: skip
             packed = pack_fill(found.blocks, rank_passages(found, **how), budget, count)
             problems = found.problems

@@ -16,7 +16,7 @@ MAX_SENTENCE_CHARS = 600
 """A sentence without an end in sight (code, a log, an address) is cut here, at a space if there is one near."""
 
 _GRAPHEME = regex.compile(r"\X")
-_BORDER = re.compile(r"""[.!?…]["'”’)\]]*\s+|[。！？…]["'”’」』）]*|\s*\n\s*""")
+_BORDER = re.compile(r"""[.!?…]["'”’)\]]*\s+|[。！？…]["'”’」』）]*|\n\s*""")
 
 
 def passages(text: str) -> list[tuple[int, int]]:
@@ -45,12 +45,17 @@ def _sentence_ends(text: str) -> list[int]:
     for end in [*(border.end() for border in _BORDER.finditer(text)), len(text)]:
         while end - last > MAX_SENTENCE_CHARS:
             space = text.rfind(" ", last + PASSAGE_CHARS, last + MAX_SENTENCE_CHARS)
-            last = space + 1 if space >= 0 else grapheme_start(text, last + MAX_SENTENCE_CHARS)
+            last = space + 1 if space >= 0 else last + _cut(text[last : last + MAX_SENTENCE_CHARS + 64])
             ends.append(last)
         if end > last:
             ends.append(end)
             last = end
     return ends
+
+
+def _cut(text: str) -> int:
+    """Where to cut a text that has no space: between grapheme clusters, if there is a place."""
+    return grapheme_start(text, MAX_SENTENCE_CHARS) or MAX_SENTENCE_CHARS
 
 
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
@@ -74,5 +79,5 @@ def grapheme_start(text: str, position: int) -> int:
 
 
 def _begins_cluster(character: str) -> bool:
-    """Whether a cluster surely begins here, whatever stands before: a space, a Latin letter or an ideograph."""
-    return character == " " or "a" <= character <= "z" or "A" <= character <= "Z" or "\u4e00" <= character <= "\u9fff"
+    """Whether a cluster surely begins here, whatever stands before: a character of ASCII or an ideograph."""
+    return " " <= character <= "~" or "\u4e00" <= character <= "\u9fff"

@@ -41,7 +41,7 @@ STOP_WORDS = frozenset(
 """English function words: left out of queries, unless the query has nothing else, and not counted as length."""
 
 _ASKER = frozenset("i me my mine we us our ours".split())
-_SUM = re.compile(r"\d[\d.,]*(?:\s*(?:[+*×÷^=]|\s[-/x]\s)\s*[\d.,]+)+")
+_SUM = re.compile(r"(?<![\d.,])\d[\d.,]{0,20}(?:\s{0,3}(?:[+*×÷^=]|\s[-/x]\s)\s{0,3}[\d.,]{1,20})+")
 """A sum to work out, as in "2+2" or "17 * 23"."""
 
 _ACCENTS = re.compile("[\u0300-\u036f]")

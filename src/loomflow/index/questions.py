@@ -68,7 +68,7 @@ _NAMES_TIME = re.compile(
     rf"|\b(?:{'|'.join(name for name in _MONTHS if len(name) > 3 and name not in _AMBIGUOUS)})\b"
     r"|(?<!\d)(?:19|20)\d\d(?!\d)|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b\d{1,2}\.\d{1,2}\."
     r"|\b(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag)\b"
-    r"|昨天|今天|明天|前天|后天|上周|下周|上个月|下个月|去年|今年|明年|周[一二三四五六日末]|星期|\d+月|\d+[日号]"
+    r"|昨天|今天|明天|前天|后天|上周|下周|上个月|下个月|去年|今年|明年|周[一二三四五六日末]|星期|\d月|\d[日号]"
 )
 _ENDS_ASKING = re.compile(r"""[?？؟]["'”’)\]]*\s*$""")
 

@@ -39,13 +39,13 @@ from .questions import DateAsked
 from .segments import IS_QUESTION, NAMES_TIME
 
 WEIGHTS: Final[Mapping[str, float]] = {
-    "keyword": 0.12, "nearby": 1.0, "session": 0.4, "speaker": 0.6, "question": -0.1, "time": 0.4, "date": 1.0,
+    "keyword": 0.12, "nearby": 1.0, "session": 0.4, "speaker": 0.7, "question": -0.1, "time": 0.4, "date": 1.0,
     "vector": 0.09, "context": 0.12,
 }  # fmt: skip
 """Of the signals of a turn."""
 
 FACT_WEIGHTS: Final[Mapping[str, float]] = {
-    "fact": 0.2, "keyword": 1.52, "speaker": 0.6, "time": 0.4, "date": 1.0, "vector": 0.2,
+    "fact": 0.2, "keyword": 1.52, "speaker": 0.7, "time": 0.4, "date": 1.0, "vector": 0.2,
 }  # fmt: skip
 """Of the signals of a fact: it has no neighbours and no session, so what is its own counts for them too."""
 
