@@ -12,9 +12,9 @@ from loomflow.items import Episode, Fact, MemoryBlock
 from loomflow.receipt import InjectedItem
 from loomflow.tokens import TokenCounter
 
-from .pack import NOTE_FROM_BUDGET, Packed, pack_budget, receipt
+from .pack import Packed, pack_budget, pinned_items, pinned_parts, receipt
 from .rank import Ranked
-from .render import BULLET, filled_text, pinned_text
+from .render import BULLET, filled_text
 
 DATE_TOKENS = 4
 """What a line with a date may cost: a first guess, before the block is counted."""
@@ -56,11 +56,8 @@ class _Filling:
         self._blocks = blocks
         self._budget = budget
         self._count = count
-        self._bare = pinned_text(blocks, note=False)
+        self._pinned, self._bare = pinned_parts(blocks, budget, count, has_items=has_items)
         self._pinned_tokens = count(self._bare)
-        noted = pinned_text(blocks, note=True)
-        wants_note = budget >= NOTE_FROM_BUDGET and bool(blocks or has_items) and count(noted) <= budget
-        self._pinned = noted if wants_note else self._bare
         self._in: list[Ranked] = []
         self._costs: dict[int, int] = {}
         self._reasons: dict[int, str] = {}
@@ -92,7 +89,7 @@ class _Filling:
         chosen = {id(item) for item in self._in}
         items = [self._receipt(item, is_in=id(item) in chosen) for item in ranked]
         over = ("the working blocks alone are larger than the budget",) if tokens > self._budget else ()
-        pinned = pack_budget(self._blocks, (), self._budget, self._count).items
+        pinned = pinned_items(self._blocks, self._count)
         return Packed(text, tokens, (*pinned, *items), self._pinned_tokens, over)
 
     def _next(self, pending: Sequence[Ranked]) -> tuple[list[Ranked], list[Ranked], list[Ranked]]:

@@ -68,7 +68,7 @@ def pack_all(blocks: Sequence[MemoryBlock], ranked: Sequence[Ranked], count: Tok
         )
         for item in by_kind
     ]
-    return Packed(text, count(text), (*_pinned_items(blocks, count), *items), count(pinned_text(blocks, note=False)))
+    return Packed(text, count(text), (*pinned_items(blocks, count), *items), count(pinned_text(blocks, note=False)))
 
 
 def pack_budget(blocks: Sequence[MemoryBlock], ranked: Sequence[Ranked], budget: int, count: TokenCounter) -> Packed:
@@ -83,20 +83,26 @@ def pack_budget(blocks: Sequence[MemoryBlock], ranked: Sequence[Ranked], budget:
     return packing.result()
 
 
+def pinned_parts(
+    blocks: Sequence[MemoryBlock], budget: int, count: TokenCounter, *, has_items: bool
+) -> tuple[str, str]:
+    """The pinned part of a block, with the note above it if there is room and need for it, and without (rule R13)."""
+    bare, noted = pinned_text(blocks, note=False), pinned_text(blocks, note=True)
+    wants_note = budget >= NOTE_FROM_BUDGET and bool(blocks or has_items) and count(noted) <= budget
+    return (noted if wants_note else bare), bare
+
+
 class _Packing:
     """One packing under a budget: the lines that are in, and the fate of every item so far."""
 
     def __init__(self, blocks: Sequence[MemoryBlock], budget: int, count: TokenCounter, *, has_items: bool) -> None:
         self._budget = budget
         self._count = count
-        self._bare = pinned_text(blocks, note=False)
+        self._pinned, self._bare = pinned_parts(blocks, budget, count, has_items=has_items)
         self._pinned_tokens = count(self._bare)
-        noted = pinned_text(blocks, note=True)
-        wants_note = budget >= NOTE_FROM_BUDGET and bool(blocks or has_items) and count(noted) <= budget
-        self._pinned = noted if wants_note else self._bare
         self._header = MERGED_HEADER
         self._lines: list[str] = []
-        self._items = list(_pinned_items(blocks, count))
+        self._items = list(pinned_items(blocks, count))
         self._stopped = ""
         self._over = ["the working blocks alone are larger than the budget"] if self._pinned_tokens > budget else []
 
@@ -193,7 +199,8 @@ def longest_cut(text: str, fits: Callable[[str], bool]) -> str:
     return ""
 
 
-def _pinned_items(blocks: Sequence[MemoryBlock], count: TokenCounter) -> list[InjectedItem]:
+def pinned_items(blocks: Sequence[MemoryBlock], count: TokenCounter) -> list[InjectedItem]:
+    """The lines of the receipt on working blocks."""
     return [
         InjectedItem(
             "block", block.name, block.content, count(pinned_text([block], note=False)),
