@@ -26,16 +26,14 @@ BATCH = 256
 MAX_PASSAGES = 256
 """So many passages of one item are embedded; those after them are found by keyword."""
 
+GIVE_UP_AFTER = 8
+
 FAILED = "embedder %s failed; the text is stored and found by keyword: %r"
 
 
 def has_direction(embedded: Embedded) -> bool:
     """Whether there is a vector that can be compared: finite and not zero."""
-    if embedded.vector is None:
-        return False
-    numpy = _numpy()
-    usable = numpy.isfinite(embedded.vector).all(axis=-1) & numpy.any(embedded.vector, axis=-1)
-    return bool(usable.any())
+    return importlib.import_module("loomflow.index.vectors").is_usable(embedded.vector)
 
 
 def _numpy() -> Any:
@@ -99,9 +97,10 @@ async def _embed_texts(embedder: Embedder, texts: Sequence[str], deadline: float
     """Vectors of texts, in batches; None for each that failed.
 
     A failing batch is tried again text by text, so that one bad text does not cost the others their vectors. After a
-    time-out nothing is tried again.
+    time-out, or after `GIVE_UP_AFTER` failures in a row, nothing is tried again.
     """
     made: list[Vector | None] = []
+    failures = 0
     for start in range(0, len(texts), BATCH):
         batch = texts[start : start + BATCH]
         try:
@@ -109,15 +108,14 @@ async def _embed_texts(embedder: Embedder, texts: Sequence[str], deadline: float
                 vectors = await embedder.embed(batch)
             check_vectors(embedder, vectors, len(batch))
         except Exception as error:
-            if isinstance(error, TimeoutError):
+            if len(batch) == 1 or isinstance(error, TimeoutError):
                 logger.warning(FAILED, embedder.name, error)
                 return made + [None] * (len(texts) - len(made))
-            if len(batch) == 1:
-                logger.warning(FAILED, embedder.name, error)
-                made.append(None)
-            else:
-                for text in batch:
-                    made += await _embed_texts(embedder, [text], deadline)
+            for text in batch:
+                made += await _embed_texts(embedder, [text], deadline)
+                failures = failures + 1 if made[-1] is None else 0
+                if failures >= GIVE_UP_AFTER:
+                    return made + [None] * (len(texts) - len(made))
         else:
             made += [_numpy().asarray(vector, "float32") for vector in vectors]
     return made

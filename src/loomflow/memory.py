@@ -86,6 +86,7 @@ class Memory:
         self._embedder_spec = embedder
         self._max_block_chars = check_limit("max_block_chars", max_block_chars)
         self._warned: set[str] = set()
+        self._dimensions: dict[str, int] = {}
         self.session_locks = SessionLocks()
         self.facts = Facts(lambda: self.store, lambda: self.embedder)
 
@@ -477,7 +478,8 @@ class Memory:
         """
         check_user_id(user_id)
         await self._load()
-        return await reembed_user(self.store, self.embedder, user_id, check_limit("batch", batch), progress)
+        size = check_limit("batch", batch)
+        return await reembed_user(self.store, self.embedder, user_id, size, progress, self._dimensions)
 
 
 def _store_at(location: Location) -> Store:

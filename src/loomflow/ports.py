@@ -326,7 +326,9 @@ class Store(Protocol):
         """Note that an open run ended without an answer, and what it had produced."""
         ...
 
-    async def unembedded(self, user_id: str | None, embedder: str, limit: int) -> tuple[list[Episode], list[Fact]]:
+    async def unembedded(
+        self, user_id: str | None, embedder: str, limit: int, *, dimensions: int | None = None
+    ) -> tuple[list[Episode], list[Fact]]:
         """Episodes and facts without a vector of this embedder."""
         ...
 

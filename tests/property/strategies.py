@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from loomflow import Episode, EpisodeMatch, Fact, MemoryBlock, estimate_tokens
+from loomflow.index.parts import AGENT, parts_of_episode
+from loomflow.index.scoring import relevance
 from loomflow.items import FactMatch
-from loomflow.pipeline.recall import Candidates
+from loomflow.pipeline.recall import Candidates, PassageCandidates
+from loomflow.ports import Item, Passage
 from loomflow.tokens import TokenCounter, counter_or_estimate
 
 NOW = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)
@@ -116,6 +121,39 @@ def candidates(draw: st.DrawFn, *, hostile: bool = False) -> Candidates:
         facts=tuple(FactMatch(fact, 0.1) for fact in draw(st.lists(facts(pool), max_size=7, unique_by=_id))),
         episodes=tuple(EpisodeMatch(one, 0.1) for one in draw(st.lists(episodes(pool), max_size=5, unique_by=_id))),
     )
+
+
+@st.composite
+def passage_candidates(draw: st.DrawFn, *, hostile: bool = False) -> PassageCandidates:
+    """What a recall may have found for mode "fill": some passages of some episodes, and facts, with repetitions.
+
+    Some of the facts came from the episodes.
+    """
+    pool = st.sampled_from(draw(st.lists(texts(hostile=hostile), min_size=2, max_size=5)))
+    said = draw(st.lists(episodes(pool), max_size=4, unique_by=_id))
+    sources = st.sampled_from([None, *(episode.id for episode in said)])
+    told = [replace(fact, source_episode_id=draw(sources)) for fact in draw(st.lists(facts(pool), max_size=5, unique_by=_id))]
+    found: list[Passage[Episode]] = []
+    for number, episode in enumerate(said):
+        parts = [part for part, _, _ in parts_of_episode(episode)]
+        for part in draw(st.lists(st.sampled_from(parts), max_size=6, unique=True)):
+            found.append(_scored(draw, Passage(episode, part.side == AGENT, part.start, part.end, number, 0, 0)))
+    return PassageCandidates(
+        blocks=tuple(draw(st.lists(blocks(pool), max_size=3))),
+        facts=_best_first(
+            _scored(draw, Passage(fact, False, 0, len(fact.text), number, 0, 0)) for number, fact in enumerate(told)
+        ),
+        episodes=_best_first(found),
+    )
+
+
+def _scored(draw: st.DrawFn, passage: Passage[Item]) -> Passage[Item]:
+    score = np.float32(draw(st.sampled_from([0.0, 0.5, 1.0]) | st.floats(-1, 5)))
+    return replace(passage, score=float(score), relevance=float(relevance(score)), signals={"keyword": 1.0})
+
+
+def _best_first(passages: Iterable[Passage[Item]]) -> tuple[Passage[Item], ...]:
+    return tuple(sorted(passages, key=lambda passage: -passage.score))
 
 
 def budgets() -> st.SearchStrategy[int]:

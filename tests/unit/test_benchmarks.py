@@ -1,10 +1,11 @@
-"""The latency benchmark: it runs, prints every metric, and its corpus is the same each time."""
+"""The benchmarks: they run and print every metric; the corpus of the one for latency is the same each time."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -25,6 +26,20 @@ METRICS = [
     "wall median",
     "CPU alone",
     "peak MB",
+]
+TABLES = [
+    "## Data",
+    "## Evidence, main categories",
+    "## What each signal is worth",
+    "### Embedder none",
+    "### Embedder default",
+    "### Evidence without each signal",
+    "## Floor of relevance",
+    "## Other measures, main categories",
+    "## Evidence by category",
+    "CPU ms",
+    *(f"| {mode}, {embedder} |" for mode in ("fill", "top") for embedder in ("none", "default")),
+    *(f"### {name}: single" for name in ("assistant_en", "personal_zh", "support_de", "worklog_en")),
 ]
 
 
@@ -60,3 +75,29 @@ print(turns, list(corpus.statements(200, 10)), asked)
     first, second = (subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2))
     assert first == second
     assert len(first) > 10_000
+
+
+def run_quality(*arguments: str) -> subprocess.CompletedProcess[str]:
+    script = ROOT / "benchmarks" / "recall_quality.py"
+    return subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_quick_recall_benchmark_prints_its_tables_and_writes_only_where_told(tmp_path: Path) -> None:
+    wanted = ["--quick", "--embedders", "none,default", "--ablation", "--floor", "--output", str(tmp_path)]
+    done = run_quality(str(ROOT / "benchmarks" / "data"), *wanted)
+    assert done.returncode == 0, done.stderr
+    assert [table for table in TABLES if table not in done.stdout] == []
+    assert (tmp_path / "recall_quality.md").read_text(encoding="utf-8") == done.stdout.rstrip("\n") + "\n"
+    assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".json", ".svg"}
+    plot = ET.fromstring((tmp_path / "recall_quality.svg").read_text(encoding="utf-8"))
+    assert {"title", "desc"} <= {part.tag.rpartition("}")[2] for part in plot if part.text}
+
+
+def test_recall_benchmark_says_which_data_is_missing(tmp_path: Path) -> None:
+    for path, reason in ((tmp_path / "locomo10.json", "LoCoMo is not part of it"), (tmp_path, "has no data set")):
+        done = run_quality(str(path), "--embedders", "none")
+        assert done.returncode == 1
+        assert str(path) in done.stderr
+        assert reason in done.stderr
+        assert "Traceback" not in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shlex
@@ -17,7 +16,7 @@ import pytest
 import typer
 
 import loomflow
-from loomflow import Episode, Memory, Tuning
+from loomflow import Episode, Fact, Memory, Tuning
 from loomflow.cli.app import app
 from tests.command_line import fill, in_memory, run
 
@@ -30,7 +29,8 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     place = f"sqlite:{tmp_path / 'bot.db'}"
     monkeypatch.setenv("LOOMFLOW_MEMORY", place)
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for name in ("OPENAI_API_KEY", "LOOMFLOW_EMBEDDER"):
+        monkeypatch.delenv(name, raising=False)
     return place
 
 
@@ -197,7 +197,87 @@ def test_inject_prints_the_block_and_why(url: str) -> None:
     assert [item["id"] for item in fields["receipt"]["items"]] == [item.id for item in wanted.items]
     same_session = json.loads(run(*args, "--session", "s-1", "--json").stdout)
     assert [item["kind"] for item in same_session["receipt"]["items"]] == ["block", "fact"]
-    assert "no effect without --budget" in run("inject", "How far?", "--half-life", "30").stderr
+
+
+def test_inject_takes_every_setting(url: str) -> None:
+    async def work(memory: Memory) -> None:
+        await memory.facts.append([Fact("Alice", "likes", f"route {n}") for n in range(7)])
+        await memory.remember([Episode(f"I ran route {n}.", "Good.", session_id=f"s-{n}") for n in range(7)])
+
+    in_memory(url, work)
+    question = "Which route did I run?"
+    for args, tuning in (
+        ((), Tuning()),
+        (("--max-facts", "2", "--max-episodes", "0"), Tuning(memory_max_facts=2, memory_max_episodes=0)),
+        (("--min-relevance", "1"), Tuning(memory_min_relevance=1)),
+        (("--mode", "fill"), Tuning(memory_mode="fill")),
+        (("--mode", "fill", "--budget", "60"), Tuning(memory_mode="fill", memory_token_budget=60)),
+        (
+            ("--mode", "fill", "--budget", "60", "--half-life", "9"),
+            Tuning(memory_mode="fill", memory_token_budget=60, memory_decay_half_life_days=9),
+        ),
+    ):
+        at = "2030-01-01"
+        wanted = in_memory(
+            url, lambda memory, tuning=tuning: memory.inject(question, tuning=tuning, at=datetime(2030, 1, 1))
+        )
+        printed = run("inject", question, "--at", at, *args)
+        assert printed.stdout == f"{wanted.text}\n", args
+        assert "note:" not in printed.stderr
+        assert json.loads(run("inject", question, "--at", at, *args, "--json").stdout)["block"] == wanted.text
+
+
+def test_a_setting_without_effect_is_named(url: str) -> None:
+    fill(url)
+    for args, note in (
+        (("--half-life", "30"), "note: --half-life has no effect without --budget in --mode top"),
+        (("--mode", "fill", "--max-facts", "5"), "note: --max-facts has no effect in --mode fill"),
+        (("--mode", "fill", "--max-episodes", "0"), "note: --max-episodes has no effect in --mode fill"),
+    ):
+        assert note in run("inject", "How far?", *args).stderr
+    for args in (
+        ("--mode", "fill", "--half-life", "30"),
+        ("--half-life", "30", "--budget", "90"),
+        ("--max-facts", "1"),
+    ):
+        assert "note:" not in run("inject", "How far?", *args).stderr
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_the_receipt_of_mode_fill_shows_signals(url: str, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+    async def work(memory: Memory) -> None:
+        when = datetime(2026, 3, 14, tzinfo=UTC)
+        said = [
+            Episode(f"Where did I run on Monday, {n} km?", "Along the river.", session_id="s", user_name="Alice",
+                    agent_name="Coach", occurred_at=when)
+            for n in range(40)
+        ]  # fmt: skip
+        await memory.remember(said)
+        await memory.facts.append(Fact("Alice", "runs", "along the river"))
+
+    in_memory(url, work)
+    args = ("inject", "When did Alice run along the river, on 14 March 2026?", "--mode", "fill", "--budget", "90")
+    items = json.loads(run(*args, "--json").stdout)["receipt"]["items"]
+    printed = run(*args).stderr.splitlines()
+    assert max(map(len, printed)) <= columns
+    assert printed[1].endswith("reason; under it signals and text")
+    lines = [line.strip() for line in printed if re.match("    [a-z]+ -?[0-9]", line)]
+    shown = [item for item in items if item["status"] != "dropped"]
+    dropped = len(items) - len(shown)
+    assert dropped > 10
+    assert printed[-1] == f"… and {dropped - 10} more dropped"
+    assert len(lines) == len(shown) + 10
+    assert any(len(item["signals"]) > 5 for item in shown)
+    for line, item in zip(lines, shown, strict=False):
+        parts = line.split(", ")
+        signals = item["signals"]
+        if parts[-1].startswith("and "):
+            assert parts.pop() == f"and {len(signals) - len(parts)} more"
+        told = {name: float(value) for name, value in (part.split() for part in parts)}
+        assert 3 <= len(told) <= len(signals)
+        assert told == {name: pytest.approx(signals[name], abs=0.006) for name in told}
 
 
 def test_inject_at_a_moment_sees_what_was_known_then(url: str) -> None:
@@ -238,19 +318,7 @@ def test_import_shows_its_progress_on_a_terminal(url: str, tmp_path: Path, monke
     monkeypatch.setenv("FORCE_COLOR", "1")
     shown = run("memory", "import", str(tmp_path / "alice.json"), "--user", "copy").stderr
     assert "importing" in shown
-    assert "601/601" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
-
-
-def test_reembed_embeds_what_has_no_vector(url: str) -> None:
-    async def without_vectors() -> None:
-        async with Memory.open(url, embedder=None) as memory:
-            await memory.remember([Episode(f"I ran {n} km.", "Good.", user_id="bo", session_id="s") for n in range(3)])
-
-    asyncio.run(without_vectors())
-    assert json.loads(run("memory", "stats", "--json").stdout)["unembedded"] == 3
-    assert run("memory", "reembed", "--anonymous").stdout.startswith("embedded: 0 of 0")
-    assert run("memory", "reembed").stdout.startswith("embedded: 3 of 3")
-    assert json.loads(run("memory", "stats", "--json").stdout)["unembedded"] == 0
+    assert "1201/1201" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
 
 
 def test_forget_asks_first_and_names_whom(url: str) -> None:

@@ -28,7 +28,7 @@ CHAT = (sys.executable, "-m", "loomflow", "chat")
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where a chat finds its memory; no key is set."""
     monkeypatch.setenv("COLUMNS", "80")
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "LOOMFLOW_MEMORY"):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "LOOMFLOW_MEMORY", "LOOMFLOW_EMBEDDER"):
         monkeypatch.delenv(name, raising=False)
     return f"sqlite:{tmp_path / 'bot.db'}"
 
@@ -94,6 +94,18 @@ def test_without_a_key_it_echoes_and_remembers(url: str) -> None:
     ]  # fmt: skip
     again = chat("--memory", url, "--user", "bo", "--session", "s-2", said="What do I like, tea?\n/why\n")
     assert "User: I like tea. ⏎ Agent: Echo: I like tea." in again.stdout
+
+
+def test_the_settings_of_recall_hold_for_answers(url: str) -> None:
+    chat("--memory", url, "--session", "s-1", "--embedder", "none", said="I like tea.\nI like running by the sea.\n")
+    asked = "What do I like, tea?\n/why\n"
+    filled = chat("--memory", url, "--mode", "fill", "--max-facts", "2", "--embedder", "none", said=asked)
+    assert "note: --max-facts has no effect in --mode fill" in filled.stderr
+    assert "tokens (budget 1500)" in filled.stdout
+    assert "nearby 1.00" in filled.stdout
+    assert "vector" not in filled.stdout
+    limited = chat("--memory", url, "--max-episodes", "1", "--embedder", "none", said=asked)
+    assert "over the limit of 1 episodes" in " ".join(limited.stdout.split())
 
 
 def test_commands(url: str) -> None:

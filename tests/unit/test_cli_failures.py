@@ -25,7 +25,8 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     place = f"sqlite:{tmp_path / 'bot.db'}"
     monkeypatch.setenv("LOOMFLOW_MEMORY", place)
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for name in ("OPENAI_API_KEY", "LOOMFLOW_EMBEDDER"):
+        monkeypatch.delenv(name, raising=False)
     return place
 
 
@@ -83,6 +84,10 @@ def test_bad_values_are_one_line_errors(url: str, tmp_path: Path) -> None:
         (("memory", "set-block", " ", "x"), "block name must be"),
         (("memory", "add-fact", "a", " ", "c"), "predicate must be"),
         (("inject", "x", "--budget", "10", "--half-life", "-1"), "memory_decay_half_life_days must be"),
+        (("inject", "x", "--embedder", f"onnx:{tmp_path / 'none'}"), "there is no such folder"),
+        (("inject", "x", "--embedder", "nobody:model"), "embedder must be"),
+        (("memory", "stats", "--embedder", "openai:text-embedding-3-small"), "needs OPENAI_API_KEY to be set"),
+        (("chat", "--embedder", f"onnx:{tmp_path / 'none'}"), "there is no such folder"),
     ]
     for args, message in failing:
         failed = run(*args, status=1)
@@ -102,6 +107,17 @@ def test_misuse_is_one_line_and_status_2(url: str) -> None:
         ("memory", "add-fact", "a", "b", "c", "--confidence", "2"),
         ("inject", "x", "--budget", "0"),
         ("inject", "x", "--at", "2026-13-01"),
+        ("inject", "x", "--mode", "bottom"),
+        ("inject", "x", "--max-facts", "-1"),
+        ("inject", "x", "--min-relevance", "1.5"),
+        ("inject", "x", "--min-relevance", "nan"),
+        ("inject", "x", "--embedder", "nonsense"),
+        ("inject", "x", "--embedder", ""),
+        ("chat", "--mode", "bottom"),
+        ("memory", "search", "x", "--embedder", "onnx:"),
+        ("memory", "reembed", "--embedder", "none"),
+        ("memory", "reembed", "--batch", "0"),
+        ("memory", "reembed", "--user", "bo", "--anonymous"),
         ("nonsense",),
     ):
         failed = run(*args, status=2)

@@ -14,7 +14,7 @@ import pytest
 from loomflow import Agent, ConfigError, EchoModel, Episode, Fact, Memory
 
 SECRET = "xylophonist"
-TABLES = ("users", "blocks", "episodes", "episode_messages", "open_runs", "facts", "vectors")
+TABLES = ("users", "blocks", "episodes", "episode_messages", "open_runs", "facts", "segments", "names")
 
 
 @pytest.fixture
@@ -24,12 +24,10 @@ async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
 
 
 def rows(path: Path) -> dict[str, int]:
-    """How many rows each table holds, and how many words each keyword index, as another program sees it."""
+    """How many rows each table holds, and how many bytes the index, as another program sees it."""
     with closing(sqlite3.connect(path)) as db:
         counts = {table: db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}
-        for index in ("episode_index", "fact_index"):
-            db.execute(f"CREATE VIRTUAL TABLE temp.{index}_words USING fts5vocab(main, {index}, row)")
-            counts[index] = db.execute(f"SELECT count(*) FROM temp.{index}_words").fetchone()[0]
+        (counts["index"],) = db.execute("SELECT coalesce(sum(length(data)), 0) FROM segments").fetchone()
     return counts
 
 

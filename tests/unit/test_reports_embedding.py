@@ -11,13 +11,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from loomflow import Agent, EchoModel, Episode, Fact, Memory, Tuning, estimate_tokens
+from loomflow import Agent, EchoModel, Episode, Fact, Memory, StoreError, Tuning, estimate_tokens
 
 Vectors = NDArray[np.float32]
 
@@ -74,10 +74,12 @@ async def test_a_change_of_embedder_keeps_old_memories_within_reach(
             assert injection.problems == ()
             assert (await memory.recall_facts(question))[0].object == best
         assert (await memory.recall("xylophone"))[0].input == "we heard a xylophone"
-        if not same_name:
-            assert (await memory.stats()).unembedded == 51
-            assert await memory.reembed(user_id=None) == 51
-            assert (await memory.stats()).unembedded == 0
+        # Under one name, what has vectors of other dimensions counts once there are newer ones: of facts, not episodes.
+        unembedded = 51 if not same_name else 50 if before != after else 0
+        assert (await memory.stats()).unembedded == unembedded
+        # What the new embedder makes tells its dimensions, and with them that the episode has to be done too.
+        assert await memory.reembed(user_id=None) == (51 if unembedded else 0)
+        assert (await memory.stats()).unembedded == 0
         assert await memory.reembed(user_id=None) == 0
         assert await numbers_of_rows(path) == 54
         best_match = (await memory.recall_scored("we heard a xylophone"))[0]
@@ -254,23 +256,63 @@ async def test_an_embedder_that_hangs_is_waited_for_no_longer_than_set(
     assert len(await stuck.session_messages("s")) == 2
 
 
-async def test_a_broken_index_costs_the_recall_and_not_the_answer(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "memory.db"
-    async with Memory.open(path, embedder=None) as memory:
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "short": lambda data: data[: len(data) // 2],
+    "noise": lambda data: bytes((place * 37 + 11) % 256 for place in range(len(data))),
+    "noise behind its lengths": lambda data: data[:24] + b"\xff" * (len(data) - 24),
+}
+
+
+async def with_a_broken_index(path: Path, damage: str, *, vectors: bool) -> None:
+    """Make a memory, and damage all the vectors or all the rest of its index."""
+    async with Memory.open(path, embedder="default") as memory:
         await memory.update_block("profile", "likes tea")
         await memory.facts.append(Fact("bike", "is", "a green Kestrel"))
+        await memory.remember([Episode("my bike is green", "I see.", session_id=session) for session in "ab"])
     with closing(sqlite3.connect(path)) as db:
-        db.execute("DROP TABLE fact_index")
-    async with Memory.open(path, embedder=None) as memory:
+        which = "embedder_no > 0" if vectors else "embedder_no = 0"
+        for number, data in db.execute(f"SELECT rowid, data FROM segments WHERE {which}").fetchall():
+            db.execute("UPDATE segments SET data = ? WHERE rowid = ?", (DAMAGES[damage](data), number))
+        db.commit()
+
+
+@pytest.mark.parametrize("mode", ["top", "fill"])
+@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("damage", list(DAMAGES))
+async def test_a_broken_index_costs_the_recall_and_not_the_answer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str, vectors: bool, mode: Literal["top", "fill"]
+) -> None:
+    path = tmp_path / "memory.db"
+    await with_a_broken_index(path, damage, vectors=vectors)
+    async with Memory.open(path, embedder="default") as memory:
         echo = EchoModel()
+        agent = Agent(model=echo, memory=memory, tuning=Tuning(memory_mode=mode))
         with caplog.at_level(logging.WARNING, "loomflow"):
-            result = await Agent(model=echo, memory=memory).run("my bike?")
+            result = await agent.run("my bike?", session_id="s")
         assert result.output == "Echo: my bike?"
         assert "likes tea" in echo.requests[0].system
-        assert any("facts and episodes" in problem for problem in result.injection.problems)
+        assert any("facts and episodes could not be read: StoreError" in why for why in result.injection.problems)
         assert "could not be read" in caplog.text
+        with pytest.raises(StoreError, match="damaged"):
+            await memory.recall("my bike?")
+        assert [message.content for message in await memory.session_messages("s")] == ["my bike?", "Echo: my bike?"]
+        assert len((await memory.export(None))["episodes"]) == 3
+
+
+@pytest.mark.parametrize("session", [None, "a"])
+@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("damage", list(DAMAGES))
+async def test_what_has_a_broken_index_can_be_counted_and_forgotten(
+    tmp_path: Path, damage: str, vectors: bool, session: str | None
+) -> None:
+    path = tmp_path / "memory.db"
+    await with_a_broken_index(path, damage, vectors=vectors)
+    async with Memory.open(path, embedder="default") as memory:
+        assert (await memory.stats()).episodes == 2
+        forgotten = await memory.forget(user_id=None, session_id=session)
+        assert (forgotten.facts, forgotten.episodes) == ((1, 2) if session is None else (0, 1))
+        assert len(await memory.store.episodes(None)) == (0 if session is None else 1)
 
 
 # Limits

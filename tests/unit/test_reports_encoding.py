@@ -231,10 +231,10 @@ FORGED = [
 @pytest.mark.parametrize("text", FORGED)
 async def test_stored_text_stays_within_its_line_under_the_instructions(memory: Memory, text: str) -> None:
     await memory.update_block("profile", f"block {text}")
-    await memory.facts.append(Fact("hello", "is", text))
-    await memory.remember(Episode(f"hello {text}", text, session_id="past", user_name="Ana\nSystem"))
+    await memory.facts.append(Fact("kestrel", "is", text))
+    await memory.remember(Episode(f"kestrel {text}", text, session_id="past", user_name="Ana\nSystem"))
     echo = EchoModel()
-    await Agent("Be kind.", model=echo, memory=memory).run("hello")
+    await Agent("Be kind.", model=echo, memory=memory).run("kestrel")
     instructions, _, block = echo.requests[0].system.partition("\n\n")
     assert instructions == "Be kind."
     lines = block.splitlines()

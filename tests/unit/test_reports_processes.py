@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from loomflow import Agent, ConflictError, EchoModel, Episode, Fact, Memory, SchemaError, StoreError
+from loomflow.index.segments import from_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -179,10 +180,15 @@ def ended(process: subprocess.Popen[str]) -> str:
 
 
 def intact(path: Path) -> bool:
-    """Whether the file is whole, its keyword indexes included."""
+    """Whether the file is whole, and the keyword index of every user has exactly the rows that there are, in order."""
     with closing(sqlite3.connect(path)) as db:
-        for index in ("episode_index", "fact_index"):
-            db.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', 1)")
+        for kind, table in enumerate(("episodes", "facts")):
+            for (user,) in db.execute("SELECT no FROM users").fetchall():
+                query = "SELECT data FROM segments WHERE user_no = ? AND kind = ? AND embedder_no = 0 ORDER BY no"
+                parts = [from_bytes(data) for (data,) in db.execute(query, (user, kind))]
+                rows = db.execute(f"SELECT no FROM {table} WHERE user_no = ? ORDER BY no", (user,)).fetchall()
+                if [number for part in parts for number in part.numbers.tolist()] != [number for (number,) in rows]:
+                    return False
         return db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 

@@ -19,6 +19,7 @@ from .demo_command import demo
 from .display import say
 from .failures import EXPECTED, FAILED, INTERRUPTED, CommandLineError, one_line_warnings, tell_error
 from .inject import inject
+from .reembed import reembed
 
 
 class CommandLine(TyperGroup):
@@ -82,6 +83,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(chat)
 app.command()(inject)
+transfer_commands.memory_app.command()(reembed)
 app.add_typer(transfer_commands.memory_app)
 
 

@@ -15,11 +15,12 @@ import loomflow
 from loomflow.items import MemoryBlock, new_id
 from loomflow.receipt import Injection
 
-from .display import one_line, say, say_blocks, say_receipt, tell, user_label
+from .display import one_line, say, say_blocks, tell, user_label
 from .failures import FAILED, INTERRUPTED, tell_error
-from .inject import read_tuning
-from .opening import choose_model
-from .options import MEMORY_VARIABLE, Budget, HalfLife, User
+from .opening import choose_model, open_memory
+from .options import MEMORY_VARIABLE, EmbedderName, User
+from .receipts import say_receipt
+from .tuning import Budget, HalfLife, MaxEpisodes, MaxFacts, MinRelevance, Mode, read_tuning
 
 if TYPE_CHECKING:
     from loomflow.agent import Agent
@@ -57,8 +58,13 @@ def chat(
         str | None,
         typer.Option("--session", metavar="ID", help="The conversation to go on with; a new one if omitted."),
     ] = None,
+    mode: Mode = "top",
     budget: Budget = None,
     half_life: HalfLife = None,
+    max_facts: MaxFacts = None,
+    max_episodes: MaxEpisodes = None,
+    min_relevance: MinRelevance = None,
+    embedder: EmbedderName = "default",
     base_url: Annotated[
         str | None,
         typer.Option("--base-url", metavar="URL", help="A server that speaks the OpenAI format, such as Ollama's."),
@@ -73,19 +79,30 @@ def chat(
     answer. Lines from a pipe are answered one by one.
     """
     chosen, note = choose_model(model, base_url)
-    tuning = read_tuning(budget, half_life)
-    agent = loomflow.Agent(instructions, model=chosen, memory=memory, tuning=tuning, base_url=base_url)
+    tuning = read_tuning(
+        mode=mode, budget=budget, half_life=half_life, max_facts=max_facts, max_episodes=max_episodes,
+        min_relevance=min_relevance,
+    )  # fmt: skip
+    opened = open_memory(memory, embedder)
+    agent = loomflow.Agent(instructions, model=chosen, memory=opened, tuning=tuning, base_url=base_url)
     conversation = _Conversation(agent, user, session or new_id())
     with asyncio.Runner() as runner:
-        runner.run(agent.memory.store.open())
+        runner.run(opened.__aenter__())
         tell(note)
         tell(f"memory: {agent.memory.store.url}, {user_label(user)}, session {conversation.session}")
         try:
             status = _converse(conversation, runner)
         finally:
-            runner.run(agent.aclose())
+            runner.run(_close(agent))
     if status:
         raise typer.Exit(status)
+
+
+async def _close(agent: Agent) -> None:
+    try:
+        await agent.aclose()
+    finally:
+        await agent.memory.aclose()
 
 
 def _converse(conversation: _Conversation, runner: asyncio.Runner) -> int:

@@ -20,10 +20,11 @@ from loomflow import demo as story
 from loomflow.errors import LoomflowError, ModelError
 from loomflow.locations import without_password
 
-from .display import console, counted, heading, one_line, say, say_indented, say_receipt
+from .display import console, counted, heading, one_line, say, say_indented
 from .failures import explained
 from .opening import choose_model
 from .options import MEMORY_VARIABLE
+from .receipts import say_receipt
 
 SHOWN_ROWS = 2
 SHOWN_DROPPED = 3

@@ -8,21 +8,16 @@ from __future__ import annotations
 import json
 import re
 import sys
-import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from datetime import datetime
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from loomflow.items import Episode, Fact, MemoryBlock
-from loomflow.receipt import InjectedItem, Injection
 
 MAX_WIDTH = 100
-STATUS_STYLES = {"injected": "green", "truncated": "yellow", "dropped": "bright_black"}
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _HIDDEN_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -130,54 +125,6 @@ def say_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     for row in cells:
         table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else one_line(str(cell))) for cell in row))
     console().print(table)
-
-
-def say_receipt(injection: Injection, *, stderr: bool = False, max_dropped: int | None = None) -> None:
-    """Print a receipt: what was injected, what was left out, and why.
-
-    Args:
-        injection: whose receipt.
-        stderr: print it there.
-        max_dropped: show only so many of the dropped items.
-    """
-    output = console(stderr=stderr)
-    summary, *_ = injection.explain().split("\n")
-    output.print(Text(one_line(summary), style="bold"))
-    for note in injection.over_budget + injection.problems:
-        output.print(Text(f"! {one_line(note)}", style="yellow"))
-    if not injection.items:
-        output.print(Text("nothing was recalled"))
-        return
-    output.print(Text(_RECEIPT_ROW.format(*_RECEIPT_HEADINGS), style="bold"), soft_wrap=True)
-    dropped = 0
-    for item in injection.items:
-        dropped += item.status == "dropped"
-        if max_dropped is None or item.status != "dropped" or dropped <= max_dropped:
-            _say_item(output, item)
-    if max_dropped is not None and dropped > max_dropped:
-        output.print(Text(f"… and {dropped - max_dropped} more dropped", style="bright_black"))
-
-
-_RECEIPT_HEADINGS = ("status", "kind", "tokens", "rank", "decay", "score", "reason, and the text under it")
-_RECEIPT_ROW = "{:<9} {:<7} {:>6} {:>4} {:>5} {:>7}  {}"
-_REASON_COLUMN = 45
-
-
-def _say_item(output: Console, item: InjectedItem) -> None:
-    first, *rest = textwrap.wrap(one_line(item.reason), max(output.width - _REASON_COLUMN, 20)) or [""]
-    rank = "" if item.rank is None else str(item.rank)
-    score = "" if item.score is None else f"{item.score:.5f}"
-    row = _RECEIPT_ROW.format(item.status, item.kind, item.tokens, rank, f"{item.decay:.3f}", score, first)
-    lines = [row, *(" " * _REASON_COLUMN + part for part in rest)]
-    output.print(Text("\n".join(lines), style=STATUS_STYLES[item.status]), soft_wrap=True)
-    text = Text(f"    {one_line(item.text)}")
-    text.truncate(output.width, overflow="ellipsis")
-    output.print(text, soft_wrap=True)
-
-
-def injection_fields(injection: Injection) -> dict[str, Any]:
-    """A receipt as JSON values."""
-    return {name: value for name, value in asdict(injection).items() if name != "text"}
 
 
 def fact_line(fact: Fact) -> str:

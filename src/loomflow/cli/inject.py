@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from loomflow.receipt import Injection
-from loomflow.settings import Tuning
 
-from .display import injection_fields, say, say_json, say_receipt, tell
+from .display import say, say_json
 from .opening import existing_memory
-from .options import AsJson, Budget, HalfLife, MemoryUrl, Session, User, read_moment
+from .options import AsJson, EmbedderName, MemoryUrl, Session, User, read_moment
+from .receipts import injection_fields, say_receipt
+from .tuning import Budget, HalfLife, MaxEpisodes, MaxFacts, MinRelevance, Mode, read_tuning
 
 
 def inject(
@@ -21,8 +22,13 @@ def inject(
     memory: MemoryUrl,
     user: User = None,
     session: Session = None,
+    mode: Mode = "top",
     budget: Budget = None,
     half_life: HalfLife = None,
+    max_facts: MaxFacts = None,
+    max_episodes: MaxEpisodes = None,
+    min_relevance: MinRelevance = None,
+    embedder: EmbedderName = "default",
     at: Annotated[
         datetime | None,
         typer.Option(
@@ -35,10 +41,13 @@ def inject(
 
     Nothing is written and no model is called.
     """
-    tuning = read_tuning(budget, half_life)
+    tuning = read_tuning(
+        mode=mode, budget=budget, half_life=half_life, max_facts=max_facts, max_episodes=max_episodes,
+        min_relevance=min_relevance,
+    )  # fmt: skip
 
     async def work() -> Injection:
-        async with existing_memory(memory) as opened:
+        async with existing_memory(memory, embedder) as opened:
             return await opened.inject(question, user_id=user, session_id=session, tuning=tuning, at=at)
 
     injection = asyncio.run(work())
@@ -48,15 +57,3 @@ def inject(
     if injection.text:
         say(injection.text)
     say_receipt(injection, stderr=True)
-
-
-def read_tuning(budget: int | None, half_life: float | None) -> Tuning:
-    """The settings of a command; says so where one has no effect.
-
-    Raises:
-        ConfigError: a value is out of range.
-    """
-    tuning = Tuning(memory_token_budget=budget, memory_decay_half_life_days=half_life)
-    if half_life is not None and budget is None:
-        tell("note: --half-life has no effect without --budget")
-    return tuning

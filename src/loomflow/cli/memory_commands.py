@@ -29,8 +29,8 @@ from .display import (
     user_label,
 )
 from .failures import misuse
-from .opening import existing_memory
-from .options import Anonymous, AsJson, MemoryUrl, OneUser, User, read_moment
+from .opening import KEYWORD_ONLY, existing_memory, open_memory
+from .options import Anonymous, AsJson, EmbedderName, MemoryUrl, OneUser, User, read_moment
 
 memory_app = typer.Typer(
     name="memory", help="Look at a memory and manage it.", no_args_is_help=True, rich_markup_mode="rich"
@@ -99,6 +99,7 @@ def search(
     memory: MemoryUrl,
     user: User = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many episodes and facts.")] = 5,
+    embedder: EmbedderName = "default",
     as_json: AsJson = False,
 ) -> None:
     """Search a user's episodes and facts, and show how each was found.
@@ -107,7 +108,7 @@ def search(
     """
 
     async def work() -> tuple[list[EpisodeMatch], list[Fact]]:
-        async with existing_memory(memory) as opened:
+        async with existing_memory(memory, embedder) as opened:
             episodes = await opened.recall_scored(query, user_id=user, limit=limit)
             return episodes, await opened.recall_facts(query, user_id=user, limit=limit)
 
@@ -135,12 +136,18 @@ def _found_by(match: EpisodeMatch) -> str:
 
 
 @memory_app.command()
-def stats(memory: MemoryUrl, user: OneUser = None, anonymous: Anonymous = False, as_json: AsJson = False) -> None:
-    """Count what a memory holds, of everyone or of one user."""
+def stats(
+    memory: MemoryUrl,
+    user: OneUser = None,
+    anonymous: Anonymous = False,
+    embedder: EmbedderName = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Count what a memory holds, of everyone or of one user, and how much of it has no vector of an embedder."""
     scopes = chosen_users(user, anonymous)
 
     async def work() -> MemoryStats:
-        async with existing_memory(memory) as opened:
+        async with existing_memory(memory, embedder) as opened:
             return await opened.stats() if scopes is None else await opened.stats(user_id=scopes[0])
 
     counts = asdict(asyncio.run(work()))
@@ -178,6 +185,7 @@ def add_fact(
     confidence: Annotated[
         float, typer.Option("--confidence", metavar="0..1", min=0, max=1, help="How sure it is.")
     ] = 1.0,
+    embedder: EmbedderName = "default",
 ) -> None:
     """Add a fact about a user. A new value of a predicate such as lives_in ends the old one.
 
@@ -188,7 +196,7 @@ def add_fact(
     )
 
     async def work() -> tuple[Fact, list[Fact]]:
-        async with loomflow.Memory.open(memory) as opened:
+        async with open_memory(memory, embedder) as opened:
             before = await opened.facts.query(user_id=user, subject=subject, predicate=predicate)
             written = await opened.facts.append(told)
             after = await opened.facts.query(user_id=user, subject=subject, predicate=predicate)
@@ -217,7 +225,7 @@ def set_block(
         raise LoomflowError("nothing came on stdin, the block is left as it is; to empty it, give '' as TEXT")
 
     async def work() -> MemoryBlock:
-        async with loomflow.Memory.open(memory) as opened:
+        async with open_memory(memory, KEYWORD_ONLY) as opened:
             return await opened.update_block(name, content, user_id=user)
 
     block = asyncio.run(work())

@@ -1,4 +1,4 @@
-"""What commands open: memories that have to be there, and the model that answers."""
+"""What commands open: memories with the embedder of a name, and the model that answers."""
 
 from __future__ import annotations
 
@@ -6,27 +6,54 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import loomflow
-from loomflow.errors import StoreError
+from loomflow.embedders import check_embedder
+from loomflow.errors import ConfigError, StoreError
 from loomflow.locations import locate
 
+from .display import one_line
 from .failures import misuse
+from .options import EMBEDDER_VARIABLE
 
 if TYPE_CHECKING:
     from loomflow.memory import Memory
 
 DEFAULT_MODEL = "gpt-4.1-mini"
+KEYWORD_ONLY = "none"
 
 
-def existing_memory(url: str) -> Memory:
-    """The memory at a URL, which is not created.
+def read_embedder(name: str) -> str | None:
+    """What `Memory.open` takes for an embedder's name on the command line. Nothing is loaded.
+
+    Raises:
+        Exception: typer's error of usage: no embedder has a name of this form.
+    """
+    spec = None if name == KEYWORD_ONLY else name
+    try:
+        check_embedder(spec)
+    except ConfigError:
+        raise misuse(
+            f"--embedder or {EMBEDDER_VARIABLE} must be default, onnx:DIRECTORY, fastembed:MODEL, PROVIDER:MODEL or "
+            f"{KEYWORD_ONLY}, got {one_line(name)!r}"
+        ) from None
+    return spec
+
+
+def open_memory(url: str, embedder: str) -> Memory:
+    """The memory at a URL, created if there is none, with the embedder of this name."""
+    return loomflow.Memory.open(url, embedder=read_embedder(embedder))
+
+
+def existing_memory(url: str, embedder: str = KEYWORD_ONLY) -> Memory:
+    """The memory at a URL, which is not created. Without an embedder where no vector matters: that opens faster.
 
     Raises:
         StoreError: there is none.
     """
+    spec = read_embedder(embedder)
     path = locate(url).path
     if path is not None and not path.exists():
         raise StoreError(f"no memory at {path}")
-    return loomflow.Memory.open(url)
+    return loomflow.Memory.open(url, embedder=spec)
 
 
 def choose_model(name: str | None, base_url: str | None = None) -> tuple[Any, str]:

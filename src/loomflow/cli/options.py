@@ -12,6 +12,7 @@ from loomflow.checks import utc
 from .display import one_line
 
 MEMORY_VARIABLE = "LOOMFLOW_MEMORY"
+EMBEDDER_VARIABLE = "LOOMFLOW_EMBEDDER"
 
 
 def read_moment(text: str) -> datetime:
@@ -37,6 +38,16 @@ MemoryUrl: TypeAlias = Annotated[
         help="Where the memory is: sqlite:./bot.db, or the path of the file.",
     ),
 ]
+EmbedderName: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--embedder",
+        metavar="NAME",
+        envvar=EMBEDDER_VARIABLE,
+        help="default, onnx:DIRECTORY, fastembed:MODEL, PROVIDER:MODEL as in openai:text-embedding-3-small, "
+        "or none for keyword search only.",
+    ),
+]
 User: TypeAlias = Annotated[
     str | None,
     typer.Option("--user", metavar="ID", help="Whose memory; the anonymous user's if omitted."),
@@ -52,17 +63,5 @@ Anonymous: TypeAlias = Annotated[
 Session: TypeAlias = Annotated[
     str | None,
     typer.Option("--session", metavar="ID", help="The conversation; what was said in it is not recalled again."),
-]
-Budget: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--budget", metavar="N", min=1, help="Ceiling on the memory block, in tokens; none if omitted."),
-]
-HalfLife: TypeAlias = Annotated[
-    float | None,
-    typer.Option(
-        "--half-life",
-        metavar="DAYS",
-        help="Age in days at which a memory counts half; it applies only under a budget.",
-    ),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

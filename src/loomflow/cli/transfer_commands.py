@@ -1,12 +1,12 @@
-"""`loomflow memory` export, import, reembed, forget: what reads, writes or deletes much at once."""
+"""`loomflow memory` export, import, forget: what reads, writes or deletes much at once."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,17 +14,21 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import loomflow
+from loomflow.embedders import resolve_embedder
+from loomflow.embedding import MAX_PASSAGES
 from loomflow.errors import ConfigError, LoomflowError
 from loomflow.items import Forgotten
+from loomflow.passages import passages
 
-from .display import console, counted, one_line, say, tell, to_json, user_label
+from .display import counted, one_line, say, tell, to_json, user_label
 from .failures import misuse
 from .memory_commands import chosen_users, memory_app, read_stdin
-from .opening import existing_memory
-from .options import Anonymous, MemoryUrl, OneUser, User, read_moment
+from .opening import existing_memory, read_embedder
+from .options import EmbedderName, MemoryUrl, User, read_moment
+from .progress import progress_bar
+from .refusals import Refusals
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +52,7 @@ def export(
         async with existing_memory(memory) as opened:
             return await opened.export(user)
 
-    with _bar(f"exporting {user_label(user)}", None):
+    with progress_bar(f"exporting {user_label(user)}", None):
         data = asyncio.run(work())
         text = to_json(data)
     if output is None:
@@ -71,6 +75,7 @@ def import_(
         typer.Option("--user", metavar="ID", help="Into whose memory; the exported user's own if omitted."),
     ] = None,
     anonymous: Annotated[bool, typer.Option("--anonymous", help="Into the memory of the anonymous user.")] = False,
+    embedder: EmbedderName = "default",
 ) -> None:
     """Import what `loomflow memory export` wrote. Importing twice changes nothing.
 
@@ -78,17 +83,34 @@ def import_(
     """
     scopes = chosen_users(user, anonymous)
     into: str | EllipsisType | None = ... if scopes is None else scopes[0]
+    spec = read_embedder(embedder)
     data = _read_export(file)
-    total = sum(len(data[kind]) for kind in ("facts", "episodes") if isinstance(data.get(kind), list))
 
     async def work(advance: Callable[[int], None]) -> Imported:
-        async with loomflow.Memory.open(memory, embedder=_reporting_embedder(advance)) as opened:
+        inner = resolve_embedder(spec)
+        reporting = None if inner is None else _ReportingEmbedder(inner, advance)
+        async with loomflow.Memory.open(memory, embedder=reporting) as opened, _closing(inner):
             return await opened.import_(data, user_id=into)
 
-    with _bar("importing", total) as advance:
+    with progress_bar("importing", _count_texts(data)) as advance, Refusals() as refusals:
         new = asyncio.run(work(advance))
     amounts = (counted(getattr(new, kind), noun) for kind, noun in _KINDS)
     say(f"imported: {', '.join(amounts)}, not counting what was there already")
+    if refusals.count:
+        tell(f"the embedder failed for {counted(refusals.count, 'text')}; `loomflow memory reembed` makes up for it")
+
+
+def _count_texts(data: Mapping[str, Any]) -> int:
+    """How many texts of an export are embedded: facts, and passages of episodes. What is no export counts nothing."""
+
+    def rows(kind: str) -> list[Any]:
+        return data[kind] if isinstance(data.get(kind), list) else []
+
+    def size(row: Any) -> int:
+        said = [cast("dict[str, Any]", row).get(side) for side in ("input", "output")] if isinstance(row, dict) else []
+        return min(sum(len(passages(text)) for text in said if isinstance(text, str)), MAX_PASSAGES)
+
+    return len(rows("facts")) + sum(map(size, rows("episodes")))
 
 
 def _read_export(file: Path) -> dict[str, Any]:
@@ -104,29 +126,6 @@ def _read_export(file: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ConfigError(f"{file} is not an export: a JSON object is expected, not {type(data).__name__}")
     return cast("dict[str, Any]", data)
-
-
-@memory_app.command()
-def reembed(memory: MemoryUrl, user: OneUser = None, anonymous: Anonymous = False) -> None:
-    """Embed the facts and episodes that have no vector of the present embedder.
-
-    Until then they are found by keyword only: after a failure of the embedder, or a change of it.
-    """
-    scopes = chosen_users(user, anonymous)
-
-    async def count() -> tuple[list[str | None], int]:
-        async with existing_memory(memory) as opened:
-            users = await opened.users() if scopes is None else scopes
-            return users, sum([(await opened.stats(user_id=one)).unembedded for one in users])
-
-    async def work(users: Sequence[str | None], advance: Callable[[int], None]) -> int:
-        async with loomflow.Memory.open(memory, embedder=_reporting_embedder(advance)) as opened:
-            return sum([await opened.reembed(user_id=one) for one in users])
-
-    users, missing = asyncio.run(count())
-    with _bar("embedding", missing) as advance:
-        done = asyncio.run(work(users, advance))
-    say(f"embedded: {done:,} of {missing:,} facts and episodes without a vector")
 
 
 @memory_app.command()
@@ -197,24 +196,9 @@ def _write_whole(path: Path, text: str) -> None:
         raise
 
 
-@contextmanager
-def _bar(what: str, total: int | None) -> Generator[Callable[[int], None]]:
-    """A progress bar on stderr, where that is a terminal. It is given what has been done since it was last told."""
-    screen = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
-        task = progress.add_task(one_line(what), total=total)
-        yield lambda amount: progress.update(task, advance=amount)
-
-
-def _reporting_embedder(advance: Callable[[int], None]) -> _ReportingEmbedder | None:
-    inner = loomflow.Memory.open().embedder
-    return None if inner is None else _ReportingEmbedder(inner, advance)
-
-
 @dataclass
 class _ReportingEmbedder:
-    """The default embedder, telling how many texts it has embedded: what takes the time in an import."""
+    """An embedder, telling how many texts it has embedded: what takes the time in an import."""
 
     inner: Embedder
     advance: Callable[[int], None]
@@ -227,3 +211,13 @@ class _ReportingEmbedder:
         vectors = await self.inner.embed(texts, query=query)
         self.advance(len(texts))
         return vectors
+
+
+@asynccontextmanager
+async def _closing(embedder: Any) -> AsyncGenerator[None]:
+    """Close what an embedder has open in the end; a memory does that only for those that it has made itself."""
+    try:
+        yield
+    finally:
+        if hasattr(embedder, "aclose"):
+            await embedder.aclose()

@@ -51,6 +51,11 @@ def normalised(vector: Vector) -> Vector | None:
     return (wide / length).astype(np.float32)
 
 
+def is_usable(table: NDArray[np.float32] | None) -> bool:
+    """Whether a vector, or one row of a table of them, has a direction: finite and not zero."""
+    return table is not None and bool((np.isfinite(table).all(axis=-1) & np.any(table, axis=-1)).any())
+
+
 def encode(vectors: NDArray[np.float32]) -> tuple[Codes, NDArray[np.float32]]:
     """Vectors, shape [p, d], as codes and the inverse of their lengths; rows that are zero or not finite become 0."""
     wide = np.asarray(vectors, np.float64)
@@ -80,6 +85,11 @@ def to_bytes(vectors: CodedVectors) -> bytes:
         vectors.inverse.astype("<f4", copy=False), vectors.codes,
     )  # fmt: skip
     return b"".join([_HEADER.pack(len(vectors.numbers), p, d), *(array.tobytes() for array in arrays)])
+
+
+def dimensions(data: bytes | None) -> int:
+    """The length of the vectors in what `to_bytes` wrote, of which the beginning is enough; 0 if it is damaged."""
+    return _HEADER.unpack_from(data)[2] if data is not None and len(data) >= _HEADER.size else 0
 
 
 def from_bytes(data: bytes) -> CodedVectors:

@@ -136,8 +136,10 @@ class BaseStore(ABC):
             check_user_id(user_id), check_id("session_id", session_id), check_id("run_id", run_id), messages, error
         )
 
-    async def unembedded(self, user_id: str | None, embedder: str, limit: int) -> tuple[list[Episode], list[Fact]]:
-        return await self._unembedded(check_user_id(user_id), embedder, check_limit("limit", limit))
+    async def unembedded(
+        self, user_id: str | None, embedder: str, limit: int, *, dimensions: int | None = None
+    ) -> tuple[list[Episode], list[Fact]]:
+        return await self._unembedded(check_user_id(user_id), embedder, check_limit("limit", limit), dimensions)
 
     async def set_vectors(
         self, user_id: str | None, episodes: Mapping[str, Embedded], facts: Mapping[str, Embedded]
@@ -218,7 +220,9 @@ class BaseStore(ABC):
     ) -> None: ...
 
     @abstractmethod
-    async def _unembedded(self, user: str | None, embedder: str, limit: int) -> tuple[list[Episode], list[Fact]]: ...
+    async def _unembedded(
+        self, user: str | None, embedder: str, limit: int, dimensions: int | None
+    ) -> tuple[list[Episode], list[Fact]]: ...
 
     @abstractmethod
     async def _set_vectors(

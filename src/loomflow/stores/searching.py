@@ -91,14 +91,18 @@ class Searcher:
         return self._partitions.opened((user_no, kind), epoch, segments.reader(db, user_no, kind))
 
     def _column(
-        self, db: Connection, user_no: int, kind: int, partition: Partition, embedder: int
+        self,
+        db: Connection,
+        user_no: int,
+        kind: int,
+        partition: Partition,
+        embedder: int,
+        dimensions: int | None = None,
     ) -> VectorColumn | None:
-        """The vectors of an embedder, of the dimensions that it made last; None if it made none."""
-        key = {"user_no": user_no, "kind": kind, "embedder_no": embedder}
-        newest = db.execute(SQL["newest_segment"], key).fetchone()
-        if newest is None:
+        """The vectors of an embedder, of the dimensions that it made last if none are given; None if it made none."""
+        dimensions = dimensions or segments.newest_dimensions(db, user_no, kind, embedder)
+        if dimensions is None:
             return None
-        dimensions = vectors.from_bytes(newest[0]).codes.shape[1]
         return self._partitions.column(partition, embedder, dimensions, segments.reader(db, user_no, kind))
 
     def _query_column(
@@ -108,8 +112,7 @@ class Searcher:
         if query.vector is None or vectors.normalised(query.vector) is None:
             return None
         embedder = segments.embedder_no(db, query.embedder)
-        read = segments.reader(db, user_no, kind)
-        column = self._partitions.column(partition, embedder, len(query.vector), read)
+        column = self._column(db, user_no, kind, partition, embedder, len(query.vector))
         key = (user_no, kind, embedder, len(query.vector))
         if key not in self._compared:
             if len(self._compared) >= MAX_COMPARED:
@@ -121,10 +124,12 @@ class Searcher:
                 logger.warning(message, missing, KINDS[kind], query.embedder)
         return column
 
-    def without_vectors(self, db: Connection, user_no: int, kind: int, embedder: int) -> list[int]:
-        """Row numbers of what has no vector of an embedder."""
+    def without_vectors(
+        self, db: Connection, user_no: int, kind: int, embedder: int, dimensions: int | None = None
+    ) -> list[int]:
+        """Row numbers of what has no vector of an embedder, of these dimensions if they are given."""
         with self._opened(db, user_no, kind) as partition:
-            column = self._column(db, user_no, kind, partition, embedder)
+            column = self._column(db, user_no, kind, partition, embedder, dimensions)
             return searching.missing_vectors(partition, column).tolist()
 
     def vectors_of(self, db: Connection, user_no: int, kind: int, number: int) -> list[Embedded]:

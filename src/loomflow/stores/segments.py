@@ -6,11 +6,13 @@ Every function works on a connection within a transaction.
 from __future__ import annotations
 
 import sqlite3
+import struct
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loomflow.index import segments, vectors
 from loomflow.index.vectors import CodedVectors
@@ -71,6 +73,34 @@ def add_vectors(db: Connection, user_no: int, kind: int, items: Sequence[tuple[i
     return due
 
 
+def remove_vectors(db: Connection, user_no: int, kind: int, embedder: int, numbers: Collection[int]) -> None:
+    """Take the vectors of some items out of an embedder's segments."""
+    key = {"user_no": user_no, "kind": kind, "embedder_no": embedder}
+    gone = np.fromiter(numbers, np.int64)
+    for number, data in db.execute(SQL["segments_after"], key | {"after": 0}).fetchall():
+        _rewrite(db, key | {"no": number}, vectors.from_bytes(data), gone, vectors)
+    db.execute(SQL["next_epoch"], {"user_no": user_no})
+
+
+def keep_only(db: Connection, user_no: int, embedder: int) -> None:
+    """Delete the vectors of all other embedders, and those of this one that have other dimensions than its newest."""
+    db.execute(SQL["drop_other_vectors"], {"user_no": user_no, "embedder_no": embedder})
+    for kind in (EPISODE, FACT):
+        key = {"user_no": user_no, "kind": kind, "embedder_no": embedder}
+        newest = newest_dimensions(db, user_no, kind, embedder)
+        for number, header in db.execute(SQL["segment_headers"], key).fetchall():
+            if vectors.dimensions(header) != newest:
+                db.execute(SQL["delete_segment"], key | {"no": number})
+    db.execute(SQL["next_epoch"], {"user_no": user_no})
+
+
+def newest_dimensions(db: Connection, user_no: int, kind: int, embedder: int) -> int | None:
+    """The dimensions of the vectors that an embedder made last; None if it made none."""
+    values = {"user_no": user_no, "kind": kind, "embedder_no": embedder}
+    headers = db.execute(SQL["segment_headers"], values).fetchall()
+    return vectors.dimensions(headers[-1][1]) if headers else None
+
+
 def embedder_no(db: Connection, name: str | None) -> int:
     """The number of an embedder; -1 if it never made a vector here."""
     row = db.execute(SQL["embedder_no"], {"name": name}).fetchone()
@@ -125,18 +155,35 @@ def prune(db: Connection, user_no: int) -> None:
         present = np.array([number for (number,) in rows], np.int64)
         module: Any = segments if embedder == KEYWORDS else vectors
         for number, data in db.execute(SQL["segments_after"], key | {"after": 0}).fetchall():
-            segment = module.from_bytes(data)
-            stays = np.isin(segment.numbers, present)
-            if stays.all():
+            segment = _read(module, data)
+            if segment is None:  # damaged: what is left is indexed anew on next use
+                db.execute(SQL["delete_segment"], key | {"no": number})
+                db.execute(SQL["outdate_index"], {"user_no": user_no})
                 continue
-            db.execute(SQL["delete_segment"], key | {"no": number})
-            if stays.any():
-                rest = module.only(segment, stays)
-                values = {"no": number, "items": len(rest.numbers), "data": module.to_bytes(rest)}
-                db.execute(SQL["put_segment"], key | values)
+            gone = segment.numbers[~np.isin(segment.numbers, present)]
+            _rewrite(db, key | {"no": number}, segment, gone, module)
     db.execute(SQL["drop_names"], {"user_no": user_no})
     db.execute(SQL["collect_names"], {"user_no": user_no})
     db.execute(SQL["next_epoch"], {"user_no": user_no})
+
+
+def _read(module: Any, data: bytes) -> Any:
+    """What `data` encodes; None if it is damaged."""
+    try:
+        return module.from_bytes(data)
+    except (ValueError, struct.error):
+        return None
+
+
+def _rewrite(db: Connection, key: dict[str, Any], segment: Any, gone: NDArray[np.int64], module: Any) -> None:
+    """Write a segment again without some of its items; not at all if none are left."""
+    stays = ~np.isin(segment.numbers, gone)
+    if stays.all():
+        return
+    db.execute(SQL["delete_segment"], key)
+    if stays.any():
+        rest = module.only(segment, stays)
+        db.execute(SQL["put_segment"], key | {"items": len(rest.numbers), "data": module.to_bytes(rest)})
 
 
 def rebuild(db: Connection, user_no: int) -> None:
@@ -152,11 +199,25 @@ def rebuild(db: Connection, user_no: int) -> None:
     db.execute(SQL["set_index_version"], {"user_no": user_no, "version": segments.VERSION})
 
 
-def count_facts(db: Connection, values: dict[str, Any]) -> int:
-    """How many believed facts have a vector of an embedder; of all users if there is no `user_no`."""
+def count_embedded(db: Connection, values: dict[str, Any]) -> int:
+    """How many episodes and believed facts have a vector of an embedder, of the dimensions that it made last.
+
+    Args:
+        db: a connection in a transaction.
+        values: `embedder_no`, and `user_no`, or None there for all users.
+    """
+    headers = db.execute(SQL["vector_headers"], values).fetchall()
+    newest = {(user, kind): vectors.dimensions(header) for user, kind, _, _, header in headers}
+    current = [row for row in headers if vectors.dimensions(row[4]) == newest[row[0], row[1]]]
+    episodes = sum(items for _, kind, _, items, _ in current if kind == EPISODE)
+    keys = [{"user_no": user, "kind": kind, "embedder_no": values["embedder_no"], "no": no}
+            for user, kind, no, _, _ in current if kind == FACT]  # fmt: skip
+    tables = [_read(vectors, db.execute(SQL["segment"], key).fetchone()[0]) for key in keys]
+    numbers = [table.numbers for table in tables if table is not None]
+    if not numbers:
+        return episodes
     believed = np.array([number for (number,) in db.execute(SQL["numbers_believed"], values)], np.int64)
-    numbers = [vectors.from_bytes(data).numbers for (data,) in db.execute(SQL["fact_vectors"], values)]
-    return int(np.isin(believed, np.concatenate(numbers)).sum()) if numbers else 0
+    return episodes + int(np.isin(believed, np.concatenate(numbers)).sum())
 
 
 def _put(db: Connection, user_no: int, kind: int, embedder: int, data: bytes, items: int) -> bool:

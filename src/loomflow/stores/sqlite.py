@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from loomflow.bitemporal import FactChanges, is_single_valued, predicate_key
+from loomflow.index import vectors
 from loomflow.index.parts import texts_of
 from loomflow.index.segments import VERSION
 from loomflow.items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats
@@ -288,12 +289,14 @@ class SQLiteStore(BaseStore):
 
     # Vectors
 
-    async def _unembedded(self, user: str | None, embedder: str, limit: int) -> tuple[list[Episode], list[Fact]]:
+    async def _unembedded(
+        self, user: str | None, embedder: str, limit: int, dimensions: int | None
+    ) -> tuple[list[Episode], list[Fact]]:
         def work(db: Connection, user_no: int) -> tuple[list[Episode], list[Fact]]:
             number = segments.embedder_no(db, embedder)
             found: list[list[Row]] = []
             for kind in (EPISODE, FACT):
-                missing = self._searcher.without_vectors(db, user_no, kind, number)
+                missing = self._searcher.without_vectors(db, user_no, kind, number, dimensions)
                 missing = missing[:limit] if kind == EPISODE else missing  # of facts, some are believed no more
                 values = {"user_no": user_no, "numbers": json.dumps(missing), "limit": limit}
                 found.append(db.execute(SQL[f"{KINDS[kind]}_of_numbers"], values).fetchall())
@@ -317,18 +320,30 @@ class SQLiteStore(BaseStore):
                 items = [
                     (row[0], len(texts_of(build(row, user))), embedded[id_])
                     for id_, row in rows.items()
-                    if row is not None
+                    if row is not None and vectors.is_usable(embedded[id_].vector)
                 ]
+                self._replace_vectors(db, user_no, kind, items)
                 due |= segments.add_vectors(db, user_no, kind, items)
             self._merge_later(user_no, due=due)
 
         await self._connections.write(work)
 
+    def _replace_vectors(
+        self, db: Connection, user_no: int, kind: int, items: Sequence[tuple[int, int, Embedded]]
+    ) -> None:
+        """Take out the vectors that items have already from the embedders that they are given new ones of."""
+        for name in {embedded.embedder for _, _, embedded in items}:
+            embedder = segments.embedder_no(db, name)
+            numbers = {number for number, _, embedded in items if embedded.embedder == name}
+            numbers -= set(self._searcher.without_vectors(db, user_no, kind, embedder))
+            if numbers:
+                segments.remove_vectors(db, user_no, kind, embedder, numbers)
+
     async def _drop_vectors(self, user: str | None, but: str) -> None:
         def work(db: Connection) -> None:
-            values = {"user_no": _find_user(db, user)[0], "embedder_no": segments.embedder_no(db, but)}
-            db.execute(SQL["drop_other_vectors"], values)
-            db.execute(SQL["next_epoch"], values)
+            user_no, embedder = _find_user(db, user)[0], segments.embedder_no(db, but)
+            if user_no is not None:
+                segments.keep_only(db, user_no, embedder)
 
         await self._connections.write(work)
 
@@ -367,10 +382,9 @@ class SQLiteStore(BaseStore):
             known = db.execute(SQL["embedder_no"], {"name": embedder}).fetchone()
             user_no = None if everyone else (_find_user(db, user)[0] or 0)
             values = {"user_no": user_no, "embedder_no": known[0] if known else -1}
-            users, sessions, blocks, facts, versions, episodes, embedded = db.execute(SQL["counts"], values).fetchone()
+            users, sessions, blocks, facts, versions, episodes = db.execute(SQL["counts"], values).fetchone()
             pages = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
-            embedded += segments.count_facts(db, values)
-            missing = 0 if embedder is None else facts + episodes - embedded
+            missing = 0 if embedder is None else facts + episodes - segments.count_embedded(db, values)
             return MemoryStats(users, sessions, blocks, facts, versions, episodes, missing, pages, embedder, self.url)
 
         return await self._connections.read(work)

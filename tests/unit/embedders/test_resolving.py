@@ -25,7 +25,7 @@ from loomflow.embedders import (
     check_embedder,
     resolve_embedder,
 )
-from loomflow.ports import Embedder
+from loomflow.ports import NOISE, Embedder
 from tests.tiny_onnx import lay_tiny
 
 
@@ -116,7 +116,7 @@ def test_noise_is_known_of_what_says_it(tmp_path: Path) -> None:
         HostedEmbedder(TestEmbeddingModel(), noise=0.25),
     ]
     assert [embedder.noise for embedder in made] == [0.25] * 5
-    assert OnnxEmbedder(folder).noise == 0
+    assert OnnxEmbedder(folder).noise == NOISE
     for wrong in (-0.1, 1, True, "0.2", float("nan")):
         with pytest.raises(ConfigError, match="noise must be a number from 0 to below 1"):
             OnnxEmbedder(folder, noise=wrong)  # pyright: ignore[reportArgumentType]

@@ -11,6 +11,7 @@ from .filters import FilterConformance
 from .isolation import IsolationConformance
 from .keywords import KeywordConformance
 from .lifecycle import LifecycleConformance
+from .passages import PassageConformance
 from .sessions import SessionConformance
 from .vectors import VectorConformance
 
@@ -22,6 +23,7 @@ class StoreConformance(
     KeywordConformance,
     VectorConformance,
     FilterConformance,
+    PassageConformance,
     SessionConformance,
     DeletionConformance,
     IsolationConformance,

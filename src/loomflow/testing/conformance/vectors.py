@@ -81,11 +81,40 @@ class VectorConformance(ConformanceBase):
 
     @requires(VECTORS)
     async def test_the_exact_neighbours_are_found_among_many(self, store: Store) -> None:
-        # A fifth of a degree apart, at right angles to the question, in an order that has nothing to do with nearness.
-        order = [number * 149 % 400 for number in range(400)]
-        await add(store, None, {f"{number}": 90 + number / 5 for number in order})
-        assert await nearest(store, None, towards(0, limit=5)) == ["0", "1", "2", "3", "4"]
-        assert await nearest(store, None, towards(-100, limit=5)) == ["399", "398", "397", "396", "395"]
+        # Two degrees apart at both ends, many close together between them, in an order that has nothing to do with
+        # nearness. At right angles to the question, two degrees are .035 of a cosine.
+        angles = [*range(90, 100, 2), *(105 + number / 13 for number in range(390)), *range(142, 152, 2)]
+        order = [angles[number * 149 % 400] for number in range(400)]
+        await add(store, None, {f"{angle:g}": angle for angle in order})
+        assert await nearest(store, None, towards(0, limit=5)) == ["90", "92", "94", "96", "98"]
+        assert await nearest(store, None, towards(-100, limit=5)) == ["150", "148", "146", "144", "142"]
+
+    @requires(VECTORS)
+    async def test_an_item_is_as_near_as_the_nearest_of_its_passages(self, store: Store) -> None:
+        two_sides = np.array([direction(170), direction(20)])
+        long = np.array([direction(angle) for angle in (170, 10, 170)])
+        long_text = " ".join(f"{mark} {'word ' * 55}." for mark in ("one", "two", "three"))
+        await store.add_episodes(
+            None,
+            [
+                NewEpisode(told("far", output="near"), Embedded(SPACE, two_sides)),
+                NewEpisode(told("alone"), embedded(30)),
+                NewEpisode(told(long_text), Embedded(SPACE, long)),
+                NewEpisode(told("one for", output="both sides"), embedded(40)),
+            ],
+        )
+        episodes, _ = await store.search(None, towards(0))
+        assert [episode.input for episode in by_vector(episodes)] == [long_text, "far", "alone", "one for"]
+        expected = [math.cos(math.radians(angle)) for angle in (10, 20, 30, 40)]
+        assert [cosine for _, cosine in episodes.vector] == pytest.approx(expected, abs=0.01)
+
+    @requires(VECTORS)
+    async def test_passages_without_direction_take_nothing_from_the_others(self, store: Store) -> None:
+        sides = np.array([vector(0, 0), direction(60)])
+        await store.add_episodes(None, [NewEpisode(told("silent", output="said"), Embedded(SPACE, sides))])
+        episodes, _ = await store.search(None, towards(0))
+        assert [cosine for _, cosine in episodes.vector] == pytest.approx([0.5], abs=0.01)
+        assert await store.unembedded(None, SPACE, 10) == ([], [])
 
     @requires(VECTORS)
     async def test_length_does_not_count(self, store: Store) -> None:
@@ -245,13 +274,42 @@ class VectorConformance(ConformanceBase):
         assert await store.unembedded("ana", SPACE, 10) == ([], [])
 
     @requires(VECTORS)
-    async def test_a_vector_set_later_replaces_those_of_other_embedders(self, store: Store) -> None:
-        await add(store, None, {"x": 0.0}, OTHER_SPACE)
+    async def test_a_vector_set_later_leaves_those_of_other_embedders(self, store: Store) -> None:
+        await add(store, None, {"x": 0.0, "y": 80.0}, OTHER_SPACE)
         other = Search(query=Embedded(OTHER_SPACE, direction(0)))
-        assert await nearest(store, None, other) == ["x"]
+        assert await nearest(store, None, other) == ["x", "y"]
         await store.set_vectors(None, {"x": embedded(90)}, {"x": embedded(90)})
-        assert await nearest(store, None, other) == []
+        assert await nearest(store, None, other) == ["x", "y"]
         assert await nearest(store, None, towards(90)) == ["x"]
+
+    @requires(VECTORS)
+    @pytest.mark.parametrize("searched_before", [False, True])
+    async def test_vectors_of_all_embedders_but_one_can_be_dropped(self, store: Store, searched_before: bool) -> None:
+        spaces = (SPACE, OTHER_SPACE, "conformance:third")
+        searches = {space: Search(query=Embedded(space, direction(0))) for space in spaces}
+        for user in ("ana", "bo"):
+            for space in spaces:
+                await add(store, user, {f"{user} {space} {n}": 60.0 * n for n in range(2)}, space)
+        if searched_before:
+            for search in searches.values():
+                assert len(await nearest(store, "ana", search)) == 2
+        await store.drop_vectors("ana", but=OTHER_SPACE)
+        assert await nearest(store, "ana", searches[OTHER_SPACE]) == [f"ana {OTHER_SPACE} {n}" for n in range(2)]
+        for space in (SPACE, "conformance:third"):
+            assert await nearest(store, "ana", searches[space]) == []
+            episodes, facts = await store.unembedded("ana", space, 10)
+            assert (len(episodes), len(facts)) == (6, 6)
+            assert len(await nearest(store, "bo", searches[space])) == 2
+        await store.set_vectors("ana", {f"ana {SPACE} 1": embedded(5)}, {f"ana {SPACE} 1": embedded(5)})
+        assert await nearest(store, "ana", towards(0)) == [f"ana {SPACE} 1"]
+
+    @requires(VECTORS, Capability.KEYWORDS)
+    async def test_dropping_the_vectors_of_all_known_embedders_leaves_the_words(self, store: Store) -> None:
+        await add(store, None, {"kayak": 0.0})
+        await store.drop_vectors(None, but="conformance:unknown")
+        assert await nearest(store, None, towards(0)) == []
+        episodes, facts = await store.search(None, asking("kayak"))
+        assert (len(episodes.lexical), len(facts.lexical)) == (1, 1)
 
     @requires(VECTORS)
     async def test_a_vector_set_again_replaces_itself(self, store: Store) -> None:

@@ -19,6 +19,8 @@ UPDATE users SET next_turn = next_turn + 1 WHERE no = :user_no RETURNING next_tu
 SELECT epoch FROM users WHERE no = :user_no;
 -- name: next_epoch
 UPDATE users SET epoch = epoch + 1 WHERE no = :user_no;
+-- name: outdate_index
+UPDATE users SET index_version = 0 WHERE no = :user_no;
 -- name: set_index_version
 UPDATE users SET index_version = :version, epoch = epoch + 1 WHERE no = :user_no;
 
@@ -153,12 +155,10 @@ SELECT
     (SELECT count(*) FROM blocks WHERE :user_no IS NULL OR user_no = :user_no),
     (SELECT count(*) FROM facts WHERE retired_at IS NULL AND (:user_no IS NULL OR user_no = :user_no)),
     (SELECT count(*) FROM facts WHERE :user_no IS NULL OR user_no = :user_no),
-    (SELECT count(*) FROM episodes WHERE :user_no IS NULL OR user_no = :user_no),
-    (SELECT coalesce(sum(items), 0) FROM segments
-        WHERE kind = 0 AND embedder_no = :embedder_no AND (:user_no IS NULL OR user_no = :user_no));
--- name: fact_vectors
-SELECT data FROM segments
-WHERE kind = 1 AND embedder_no = :embedder_no AND (:user_no IS NULL OR user_no = :user_no);
+    (SELECT count(*) FROM episodes WHERE :user_no IS NULL OR user_no = :user_no);
+-- name: vector_headers
+SELECT user_no, kind, no, items, substr(data, 1, 12) FROM segments
+WHERE embedder_no = :embedder_no AND (:user_no IS NULL OR user_no = :user_no) ORDER BY user_no, kind, no;
 -- name: numbers_believed
 SELECT no FROM facts WHERE retired_at IS NULL AND (:user_no IS NULL OR user_no = :user_no);
 -- name: is_empty
@@ -176,8 +176,11 @@ VALUES (:user_no, :kind, :embedder_no, :no, :items, :data);
 -- name: segments_after
 SELECT no, data FROM segments
 WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no AND no > :after ORDER BY no;
--- name: newest_segment
-SELECT data FROM segments WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no ORDER BY no DESC LIMIT 1;
+-- name: segment
+SELECT data FROM segments WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no AND no = :no;
+-- name: segment_headers
+SELECT no, substr(data, 1, 12) FROM segments
+WHERE user_no = :user_no AND kind = :kind AND embedder_no = :embedder_no ORDER BY no;
 -- name: embedders_of
 SELECT name, no FROM embedders e
 WHERE EXISTS (SELECT 1 FROM segments WHERE user_no = :user_no AND kind = :kind AND embedder_no = e.no);

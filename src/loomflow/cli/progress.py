@@ -1,0 +1,20 @@
+"""A progress bar on stderr, where that is a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from .display import console, one_line
+
+
+@contextmanager
+def progress_bar(what: str, total: int | None) -> Generator[Callable[[int], None]]:
+    """Show a bar while it is open. It is given what has been done since it was last told."""
+    screen = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        task = progress.add_task(one_line(what), total=total)
+        yield lambda amount: progress.update(task, advance=amount)
