@@ -24,13 +24,15 @@ _CJK_RUN = re.compile(
     "[\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 
-_CLAUSE_ENDS = ".,;:!\"'…。，！；：“”‘’«»"
+_QUOTES = "\"'“”‘’«»"
+_CLAUSE_ENDS = f".,;:!…。，！；：{_QUOTES}"
 
 FILLERS = frozenset("a an the very really just also so too".split())
 """Words without which a text still says the same (rule R12)."""
 
 STOP_WORDS = frozenset(
     """
+    aren couldn didn doesn don hadn hasn haven isn mine shouldn wasn weren won wouldn
     a about after also am an and any are as at be because been before being but by bye can could d did do does doing
     each for from further goodbye had has have having he hello her hers hey hi him his how i if in into is it its just
     ll m me more most my no nor not of ok okay on or other our ours own please re s same she should so some such t than
@@ -41,7 +43,7 @@ STOP_WORDS = frozenset(
 """English function words: left out of queries, unless the query has nothing else, and not counted as length."""
 
 _ASKER = frozenset("i me my mine we us our ours".split())
-_SUM = re.compile(r"(?<![\d.,])\d[\d.,]{0,20}(?:\s{0,3}(?:[+*×÷^=]|\s[-/x]\s)\s{0,3}[\d.,]{1,20})+")
+_SUM = re.compile(r"(?<![\w.,])\d[\d.,]{0,20}(?:\s{0,3}(?:[+*×÷^=]|\s[-/x]\s)\s{0,3}[\d.,]{1,20})+")
 """A sum to work out, as in "2+2" or "17 * 23"."""
 
 _ACCENTS = re.compile("[\u0300-\u036f]")
@@ -85,22 +87,25 @@ def terms(text: str) -> tuple[list[str], list[str]]:
     """
     telling: list[str] = []
     other: list[str] = []
-    for word in _words(text):
-        if word in STOP_WORDS:
+    for word in _ASCII_WORD.findall(text.lower()) if text.isascii() else _WORD.findall(fold(text)):
+        plain = word if word.isascii() else _without_accents(word)
+        if word in STOP_WORDS:  # as it is written: French "thé" is no "the"
             other.append(word)
-        elif word.isascii():
-            telling.append(word)
+        elif plain.isascii():
+            telling.append(plain)
         else:
-            _split_runs(word, telling, other)
+            _split_runs(plain, telling, other)
     with _stemming:
         return _stem(telling), other
 
 
-def _words(text: str) -> list[str]:
-    if text.isascii():
-        return _ASCII_WORD.findall(text.lower())
-    plain = _ACCENTS.sub("", unicodedata.normalize("NFD", fold(text)))
-    return _WORD.findall(unicodedata.normalize("NFC", plain))
+def plain_words(text: str) -> list[str]:
+    """The words of a text, folded and without accents."""
+    return _WORD.findall(fold(text) if text.isascii() else _without_accents(fold(text)))
+
+
+def _without_accents(folded: str) -> str:
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", folded)))
 
 
 def _split_runs(word: str, telling: list[str], other: list[str]) -> None:
@@ -123,7 +128,7 @@ def normal_form(text: str) -> str:
 
     Signs inside or at the front of a word stay, and so do emoji and question marks: `C++` is not `C`, `-5` not `5`.
     """
-    return " ".join(word.strip(_CLAUSE_ENDS) or word for word in fold(text).split())
+    return " ".join(word.rstrip(_CLAUSE_ENDS).lstrip(_QUOTES) or word for word in fold(text).split())
 
 
 @lru_cache(maxsize=256)

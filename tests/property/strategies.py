@@ -132,12 +132,17 @@ def passage_candidates(draw: st.DrawFn, *, hostile: bool = False) -> PassageCand
     pool = st.sampled_from(draw(st.lists(texts(hostile=hostile), min_size=2, max_size=5)))
     said = draw(st.lists(episodes(pool), max_size=4, unique_by=_id))
     sources = st.sampled_from([None, *(episode.id for episode in said)])
-    told = [replace(fact, source_episode_id=draw(sources)) for fact in draw(st.lists(facts(pool), max_size=5, unique_by=_id))]
+    told = [
+        replace(fact, source_episode_id=draw(sources))
+        for fact in draw(st.lists(facts(pool), max_size=5, unique_by=_id))
+    ]
     found: list[Passage[Episode]] = []
     for number, episode in enumerate(said):
-        parts = [part for part, _, _ in parts_of_episode(episode)]
-        for part in draw(st.lists(st.sampled_from(parts), max_size=6, unique=True)):
-            found.append(_scored(draw, Passage(episode, part.side == AGENT, part.start, part.end, number, 0, 0)))
+        parts = st.sampled_from([part for part, _, _ in parts_of_episode(episode)])
+        found += [
+            _scored(draw, Passage(episode, part.side == AGENT, part.start, part.end, number, 0, 0))
+            for part in draw(st.lists(parts, max_size=6, unique=True))
+        ]
     return PassageCandidates(
         blocks=tuple(draw(st.lists(blocks(pool), max_size=3))),
         facts=_best_first(
@@ -148,8 +153,9 @@ def passage_candidates(draw: st.DrawFn, *, hostile: bool = False) -> PassageCand
 
 
 def _scored(draw: st.DrawFn, passage: Passage[Item]) -> Passage[Item]:
-    score = np.float32(draw(st.sampled_from([0.0, 0.5, 1.0]) | st.floats(-1, 5)))
-    return replace(passage, score=float(score), relevance=float(relevance(score)), signals={"keyword": 1.0})
+    scores = np.array([draw(st.sampled_from([0.0, 0.5, 1.0]) | st.floats(-1, 5))], np.float32)
+    (score,), (relevant,) = scores.tolist(), relevance(scores).tolist()
+    return replace(passage, score=score, relevance=relevant, signals={"keyword": 1.0})
 
 
 def _best_first(passages: Iterable[Passage[Item]]) -> tuple[Passage[Item], ...]:

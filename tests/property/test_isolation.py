@@ -93,7 +93,16 @@ async def apply(memory: Memory, step: Step, user: str | None) -> None:
             await memory.facts.retract(f"{step.id}{step.days}", user_id=user)
         case "episode":
             await memory.remember(
-                Episode(step.word, mark, session_id=step.session, user_id=user, id=step.id, occurred_at=at)
+                Episode(
+                    step.word,
+                    mark,
+                    session_id=step.session,
+                    user_id=user,
+                    id=step.id,
+                    occurred_at=at,
+                    user_name=f"Ana {mark}",
+                    agent_name="Nova",
+                )
             )
         case "forget":
             await memory.forget(user_id=user)
@@ -108,23 +117,29 @@ def mark_of(who: int) -> str:
 
 
 async def everything_read(memory: Memory, user: str | None) -> dict[str, Any]:
-    """What each kind of read gives; without the order of a search, which depends on word frequencies over all users."""
+    """What each kind of read gives, in both modes, with the order and the scores of every search."""
     query = " ".join([*WORDS, *map(mark_of, range(3))])
     injections = [
-        await memory.inject(query, user_id=user, session_id=session, tuning=Tuning(memory_token_budget=budget), at=at)
-        for session, budget, at in ((None, None, None), ("s1", 5000, None), ("s2", None, NOW - timedelta(days=2)))
-    ]
-    assert [injection.problems for injection in injections] == [(), (), ()]
+        await memory.inject(query, user_id=user, session_id=session, tuning=tuning, at=at)
+        for session, tuning, at in (
+            (None, Tuning(), None), ("s1", Tuning(memory_token_budget=5000), None),
+            ("s2", Tuning(), NOW - timedelta(days=2)), (None, Tuning(memory_mode="fill"), None),
+            ("s1", Tuning(memory_mode="fill", memory_token_budget=60, memory_decay_half_life_days=2), None),
+            ("s2", Tuning(memory_mode="fill"), NOW - timedelta(days=2)),
+        )
+    ]  # fmt: skip
+    assert {injection.problems for injection in injections} == {()}
     stats = await memory.stats(user_id=user)
     found: dict[str, Any] = {
         "working": await memory.working(user_id=user),
         "facts": await memory.facts.query(user_id=user),
         "history": await memory.facts.history(user_id=user),
         "known before": await memory.facts.query(user_id=user, known_at=NOW - timedelta(days=2)),
-        "recall": sorted(await memory.recall(query, user_id=user, limit=50), key=str),
-        "recall_facts": sorted(await memory.recall_facts(query, user_id=user, limit=50), key=str),
-        "injected": [sorted((item.kind, item.id) for item in injection.items) for injection in injections],
-        "text": [sorted(injection.text.split("\n")) for injection in injections],
+        "recall": await memory.recall_scored(query, user_id=user, limit=50),
+        "recall_facts": await memory.recall_facts(query, user_id=user, limit=50),
+        "injected": [injection.items for injection in injections],
+        "text": [injection.text for injection in injections],
+        "names": await memory.store.names(user),
         "sessions": [await memory.session_messages(session, user_id=user) for session in SESSIONS],
         "export": await memory.export(user),
         "stats": replace(stats, bytes=0),

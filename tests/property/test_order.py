@@ -1,4 +1,7 @@
-"""Rules R6 and R7: how facts and episodes are merged and how they age, against a plain reading of the rules."""
+"""Rules R6 and R7: how facts and episodes are merged and how they age, against a plain reading of the rules.
+
+In mode "fill" the receipt is in the order of the scores, and the block in the order of time.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,11 @@ from hypothesis import strategies as st
 
 from loomflow import Episode, EpisodeMatch, Fact, InjectedItem, Memory, Tuning
 from loomflow.items import FactMatch
-from loomflow.pipeline.rank import Ranked, decay, rank
-from loomflow.pipeline.recall import Candidates
+from loomflow.pipeline.rank import Ranked, decay, rank, rank_passages
+from loomflow.pipeline.recall import Candidates, PassageCandidates
 from loomflow.stores.sqlite import SQLiteStore
-from tests.property.strategies import FIRST, LAST, NOW, half_lives, moments
+from tests.property.reading import parse
+from tests.property.strategies import FIRST, LAST, NOW, budgets, half_lives, moments, passage_candidates, words
 
 Place = tuple[str, int]
 
@@ -138,6 +142,60 @@ async def test_r6_holds_through_a_memory(recorded: list[datetime], occurred: lis
     assert len(facts) == len(recorded)
     assert len(episodes) == len(occurred)
     check(injection.items, places(facts, episodes), NOW, half_life)
+
+
+@given(found=passage_candidates(hostile=True), now=moments(), half_life=half_lives())
+def test_filling_ranks_by_relevance_and_age(found: PassageCandidates, now: datetime, half_life: float | None) -> None:
+    ranked = rank_passages(found, now=now, half_life_days=half_life)
+    for kind, passages in (("fact", found.facts), ("episode", found.episodes)):
+        own = sorted((item for item in ranked if item.kind == kind), key=lambda item: item.rank)
+        assert [item.rank for item in own] == list(range(len(passages)))
+        for item, passage in zip(own, passages, strict=True):
+            moment = passage.item.recorded_at if isinstance(passage.item, Fact) else passage.item.occurred_at
+            assert (item.id, item.relevance, item.signals) == (passage.item.id, passage.relevance, passage.signals)
+            assert item.score == item.relevance * item.decay
+            assert math.isclose(item.decay, aged(moment, now, half_life), rel_tol=1e-9, abs_tol=1e-300)
+    keys = [(-item.score, item.rank, item.kind == "episode") for item in ranked]
+    assert keys == sorted(keys)
+
+
+@given(
+    said=st.lists(st.tuples(words(), words(), moments().filter(lambda at: at <= NOW)), min_size=1, max_size=8),
+    told=st.lists(st.tuples(words(), moments().filter(lambda at: at <= NOW)), max_size=4),
+    budget=budgets(),
+    half_life=half_lives(),
+)
+async def test_a_filled_block_is_in_the_order_of_time_and_its_receipt_in_that_of_the_scores(
+    said: list[tuple[str, str, datetime]], told: list[tuple[str, datetime]], budget: int, half_life: float | None
+) -> None:
+    tuning = Tuning(memory_mode="fill", memory_token_budget=budget, memory_decay_half_life_days=half_life)
+    async with Memory(SQLiteStore(None, clock=lambda: NOW), embedder=None) as memory:
+        await memory.remember(
+            [
+                Episode(f"tea {first} {n}", f"so {second} {n}", session_id=f"{n % 3}", occurred_at=at, id=f"{n}")
+                for n, (first, second, at) in enumerate(said)
+            ]
+        )
+        await memory.facts.append(
+            [Fact(f"tea {n}", "is", word, recorded_at=at, id=f"{n}") for n, (word, at) in enumerate(told)]
+        )
+        injection = await memory.inject("tea", tuning=tuning)
+    assert injection.problems == ()
+    assert {item.id for item in injection.items if item.kind == "fact"} == {f"{n}" for n in range(len(told))}
+    scores = [item.score or 0 for item in injection.items]
+    assert scores == sorted(scores, reverse=True)
+    if all(item.reason == "fits" for item in injection.items if item.status != "dropped"):
+        days = parse(injection.text).days
+        lines = [(header[:-1], line) for header, lines in days for line in lines]
+        turns = sorted((at, n, first, second) for n, (first, second, at) in enumerate(said))
+        expected = [
+            (at.date().isoformat(), line)
+            for at, n, first, second in turns
+            for line in (f"User: tea {first} {n}", f"Agent: so {second} {n}")
+        ]
+        assert lines == [one for one in expected if one in lines]
+        assert len(days) == len({day for day, _ in lines})
+        assert len(lines) == sum(item.kind == "episode" and item.status == "injected" for item in injection.items)
 
 
 def test_r7_the_ends_of_time_are_just_dates() -> None:

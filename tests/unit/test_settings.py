@@ -44,6 +44,31 @@ def test_r15_a_timeout_is_a_positive_finite_number(value: Any) -> None:
         Tuning(recall_timeout_seconds=value)
 
 
+@pytest.mark.parametrize("value", ["Top", "FILL", "", "full", None, True, 1, b"top"], ids=repr)
+def test_r15_a_mode_is_one_of_two(value: Any) -> None:
+    with pytest.raises(ConfigError) as raised:
+        Tuning(memory_mode=value)
+    assert str(raised.value) == f'memory_mode must be "top" or "fill", got {value!r}'
+
+
+@pytest.mark.parametrize("field", ["memory_max_facts", "memory_max_episodes"])
+@pytest.mark.parametrize("value", [*(value for value in BAD_BUDGETS if value != 0), None], ids=repr)
+def test_r15_a_limit_is_an_int_from_zero(field: str, value: Any) -> None:
+    with pytest.raises(ConfigError) as raised:
+        Tuning(**{field: value})
+    assert str(raised.value) == f"{field} must be an int from 0, got {value!r}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, False, -0.01, -1, 1.01, 2, "0.5", "", NAN, INFINITY, -INFINITY, None, [], 1j, Decimal("0.5")],
+    ids=repr,
+)
+def test_r15_a_least_relevance_is_a_share(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^memory_min_relevance must be a number from 0 to 1, got "):
+        Tuning(memory_min_relevance=value)
+
+
 @pytest.mark.parametrize("value", [4, "tiktoken", True, object()], ids=repr)
 def test_r15_a_token_counter_can_be_called(value: Any) -> None:
     with pytest.raises(ConfigError, match=r"^token_counter must be a function from str to int, or None, got "):
@@ -64,6 +89,27 @@ def test_a_half_life_becomes_a_plain_float(value: Any) -> None:
     half_life = Tuning(memory_decay_half_life_days=value).memory_decay_half_life_days
     assert type(half_life) is float
     assert half_life == value
+
+
+@pytest.mark.parametrize("field", ["memory_max_facts", "memory_max_episodes"])
+@pytest.mark.parametrize("value", [0, 1, 10**30, np.int64(7), np.uint8(0)], ids=repr)
+def test_a_limit_becomes_a_plain_int(field: str, value: Any) -> None:
+    limit = getattr(Tuning(**{field: value}), field)
+    assert type(limit) is int
+    assert limit == value
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.0, -0.0, 1.0, 5e-324, np.float32(0.5), Fraction(1, 3)], ids=repr)
+def test_a_least_relevance_becomes_a_plain_float(value: Any) -> None:
+    share = Tuning(memory_min_relevance=value).memory_min_relevance
+    assert type(share) is float
+    assert share == float(value)
+
+
+def test_by_default_the_best_five_facts_and_three_episodes_are_injected() -> None:
+    tuning = Tuning()
+    assert (tuning.memory_mode, tuning.memory_max_facts, tuning.memory_max_episodes) == ("top", 5, 3)
+    assert tuning.memory_min_relevance == 0.05
 
 
 def test_everything_is_off_by_default() -> None:

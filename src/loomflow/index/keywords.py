@@ -1,4 +1,4 @@
-"""Keyword scores: BM25 of each passage, of its neighbourhood, of its session, and of whole items.
+"""Keyword scores: BM25 of each passage, of its turn's neighbourhood, of its session, and of whole items.
 
 BM25 is Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009, with the usual constants. All statistics
 (how many passages have a term, how long they are) are of the one partition: what other users store changes nothing.
@@ -30,7 +30,7 @@ class KeywordScores:
 
     Attributes:
         passage: shape [p]; `passage_most` the score of a short passage that has nothing but the terms.
-        near: of the neighbourhood, in which a neighbour's terms count by its weight, shape [p].
+        near: of the neighbourhood of each turn, in which a neighbour's terms count by its weight, shape [t].
         session: shape [sessions]; `session_most` likewise.
     """
 
@@ -53,7 +53,7 @@ def bm25(counts: Floats, lengths: Floats, mean_length: float) -> Floats:
 
 
 def score_passages(partition: Partition, words: Sequence[str], visible: Mask | None) -> KeywordScores:
-    """Score every passage, its neighbourhood and its session.
+    """Score every passage, every turn with its neighbours, and every session.
 
     Args:
         partition: of p passages.
@@ -65,10 +65,12 @@ def score_passages(partition: Partition, words: Sequence[str], visible: Mask | N
     of_session = partition.of_passages("session")
     session_lengths = np.bincount(of_session, _shown(lengths, visible), sessions).astype(np.float32)
     total = size if visible is None else int(visible.sum())
-    mean, near_mean = (float(_mean(values, visible)) for values in (lengths, near_lengths))
+    mean = _mean(lengths, visible)
+    near_mean = _mean(near_lengths, None if visible is None else visible[partition.openings])
     session_mean = float(session_lengths[session_lengths > 0].mean()) if session_lengths.any() else 0.0
-    passage, near, session = (np.zeros(n, np.float32) for n in (size, size, sessions))
-    buffer = np.zeros(size, np.float32)
+    of_turn, turns = partition.of_passages("turn"), len(partition.openings)
+    passage, near, session = (np.zeros(n, np.float32) for n in (size, turns, sessions))
+    buffer = np.zeros(turns, np.float32)
     passage_most = session_most = 0.0
     for ids, counts in _postings(partition, words, visible):
         telling = idf(len(ids), total)
@@ -77,7 +79,7 @@ def score_passages(partition: Partition, words: Sequence[str], visible: Mask | N
             session_most += idf(0, sessions) * (K1 + 1)
             continue
         passage[ids] += telling * bm25(counts, lengths[ids], mean)
-        touched = _spread(partition, ids, counts, buffer)
+        touched = _spread(partition, *_summed(of_turn[ids], counts), buffer)
         near[touched] += telling * bm25(buffer[touched], near_lengths[touched], near_mean)
         buffer[touched] = 0
         in_sessions = np.bincount(of_session[ids], counts, sessions).astype(np.float32)
@@ -105,10 +107,8 @@ def score_items(partition: Partition, words: Sequence[str], visible: Mask | None
     for ids, counts in _postings(partition, words, visible):
         if not len(ids):
             continue
-        inside = of_item[ids]
-        begins = np.flatnonzero(np.concatenate([[True], inside[1:] != inside[:-1]]))
-        having = inside[begins]
-        scores[having] += idf(len(having), total) * bm25(np.add.reduceat(counts, begins), lengths[having], mean)
+        having, inside = _summed(of_item[ids], counts)
+        scores[having] += idf(len(having), total) * bm25(inside, lengths[having], mean)
     return scores
 
 
@@ -121,11 +121,17 @@ def _postings(
     return [(ids[visible[ids]], counts[visible[ids]]) for ids, counts in postings]
 
 
-def _spread(partition: Partition, ids: NDArray[np.int32], counts: Floats, buffer: Floats) -> NDArray[np.intp]:
-    """Add a term's counts to the neighbourhoods that its passages are in; the passages whose sums are not 0."""
-    buffer[ids] += counts
+def _summed(groups: NDArray[np.int32], counts: Floats) -> tuple[NDArray[np.int32], Floats]:
+    """The distinct groups, which come in ascending order, and the sum of the counts of each."""
+    begins = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
+    return groups[begins], np.add.reduceat(counts, begins)
+
+
+def _spread(partition: Partition, turns: NDArray[np.int32], counts: Floats, buffer: Floats) -> NDArray[np.intp]:
+    """Add a term's counts to the neighbourhoods that its turns are in; the turns whose sums are not 0."""
+    buffer[turns] += counts
     for link, weight, reach in ((partition.after, BEFORE_WEIGHT, BEFORE), (partition.before, AFTER_WEIGHT, AFTER)):
-        here, amounts = ids, counts
+        here, amounts = turns, counts
         for _ in range(reach):
             there = link[here]
             goes_on = there != here

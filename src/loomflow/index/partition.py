@@ -15,7 +15,7 @@ LEVELS = (8192, 512, 32)
 """Sizes at which runs of smaller segments are merged in memory, see `segments.due`."""
 
 BEFORE, AFTER = 4, 2
-"""How many passages of the same session count as the neighbourhood of a passage."""
+"""How many turns of the same session count as the neighbourhood of a turn."""
 
 BEFORE_WEIGHT, AFTER_WEIGHT = 0.8, 0.3
 """What a neighbour at distance k counts: the weight to the power of k."""
@@ -98,7 +98,9 @@ class VectorColumn:
 
 
 class Partition:
-    """Columns over the items and passages of one user, and the postings of their terms.
+    """Columns over the items, turns and passages of one user, and the postings of their terms.
+
+    A turn is what one side said in one item: one passage, or several that follow one another.
 
     Attributes:
         epoch: the user's epoch in the database that it was read at; another one asks for a fresh partition.
@@ -122,9 +124,16 @@ class Partition:
             for name, dtype in (
                 ("item", np.int32), ("session", np.int32), ("start", np.int32), ("end", np.int32),
                 ("length", np.float32), ("name", np.int32), ("side", np.uint8), ("flags", np.uint8),
+                ("turn", np.int32),
             )
         }  # fmt: skip
-        self._links = {"before": Column(np.int32), "after": Column(np.int32), "near": Column(np.float32)}
+        self._turns: dict[str, Column] = {
+            name: Column(dtype)
+            for name, dtype in (
+                ("opening", np.int32), ("length", np.float32), ("before", np.int32), ("after", np.int32),
+                ("near", np.float32),
+            )
+        }  # fmt: skip
         self._session_places: dict[int, int] = {}
         self._last_of_session: dict[int, int] = {}
 
@@ -167,28 +176,33 @@ class Partition:
     @property
     def nbytes(self) -> int:
         """Memory in use, roughly."""
-        columns = [*self._passages.values(), *self._links.values(), self._numbers, self._times, self._sessions]
+        columns = [*self._passages.values(), *self._turns.values(), self._numbers, self._times, self._sessions]
         postings = sum(one.ids.nbytes + one.counts.nbytes + one.keys.nbytes * 2 for one in self._segments)
         return sum(c.nbytes for c in columns) + sum(v.nbytes for v in self.vectors.values()) + postings
 
     def of_passages(self, name: str) -> NDArray[Any]:
-        """A column over passages: item, session, start, end, length, name, side or flags."""
+        """A column over passages: item, session, start, end, length, name, side, flags or turn."""
         return self._passages[name].values
 
     @property
+    def openings(self) -> NDArray[np.int32]:
+        """The first passage of each turn, shape [t]."""
+        return self._turns["opening"].values
+
+    @property
     def before(self) -> NDArray[np.int32]:
-        """The passage before each one in its session; its own place where there is none, shape [p]."""
-        return self._links["before"].values
+        """The turn before each one in its session; its own place where there is none, shape [t]."""
+        return self._turns["before"].values
 
     @property
     def after(self) -> NDArray[np.int32]:
-        """The passage after each one in its session; its own place where there is none, shape [p]."""
-        return self._links["after"].values
+        """The turn after each one in its session; its own place where there is none, shape [t]."""
+        return self._turns["after"].values
 
     @property
     def near(self) -> NDArray[np.float32]:
-        """The length of each passage's neighbourhood, neighbours weighted, shape [p]."""
-        return self._links["near"].values
+        """The length of each turn's neighbourhood, neighbours weighted, shape [t]."""
+        return self._turns["near"].values
 
     def session_place(self, digest: int) -> int | None:
         """The session with this digest, counted from 0; None if it is not there."""
@@ -232,9 +246,15 @@ class Partition:
             "session": places[of_items],
             "name": self._renamed(segment),
         }
+        opens = np.ones(segment.passages, np.bool_)
+        opens[1:] = (of_items[1:] != of_items[:-1]) | (segment.side[1:] != segment.side[:-1])
+        openings = np.flatnonzero(opens)
+        columns["turn"] = np.cumsum(opens, dtype=np.int32) + (len(self.openings) - 1)
         for name, values in columns.items():
             self._passages[name].append(values)
-        self._link(begin, columns["session"])
+        self._turns["opening"].append(openings + begin)
+        self._turns["length"].append(np.add.reduceat(segment.length, openings).astype(np.float32))
+        self._link(columns["session"][openings])
         self._segments.append(segment)
         begin_merge = due([len(one.numbers) for one in self._segments], LEVELS)
         if begin_merge < len(self._segments):
@@ -250,17 +270,18 @@ class Partition:
             self._names.setdefault(name, len(self._names))
         return np.array([*(self._names[name] for name in segment.names), NO_NAME], np.int32)[segment.name]
 
-    def _link(self, begin: int, sessions: NDArray[np.int32]) -> None:
-        """Link the passages from `begin` on with their neighbours, and weigh the neighbourhoods that this changes."""
-        own = np.arange(begin, self.size, dtype=np.int32)
+    def _link(self, sessions: NDArray[np.int32]) -> None:
+        """Link the newest turns, of these sessions, with their neighbours, and weigh the neighbourhoods that change."""
+        begin = len(self.openings) - len(sessions)
+        own = np.arange(begin, len(self.openings), dtype=np.int32)
         before, after = own.copy(), own.copy()
         order = np.argsort(sessions, kind="stable")
         same = sessions[order[1:]] == sessions[order[:-1]]
         before[order[1:][same]] = own[order[:-1][same]]
         after[order[:-1][same]] = own[order[1:][same]]
-        self._links["before"].append(before)
-        self._links["after"].append(after)
-        self._links["near"].append(np.zeros(len(own), np.float32))
+        self._turns["before"].append(before)
+        self._turns["after"].append(after)
+        self._turns["near"].append(np.zeros(len(own), np.float32))
         begins = np.flatnonzero(np.concatenate([[True], ~same]))
         ends = np.append(begins[1:], len(order)) - 1
         changed = [own]
@@ -272,7 +293,7 @@ class Partition:
                 changed.append(self._chain(previous, self.before, AFTER - 1))
             self._last_of_session[session] = begin + last
         places = np.concatenate(changed)
-        self.near[places] = self.around(self.of_passages("length"), places)
+        self.near[places] = self._around(self._turns["length"].values, places)
 
     def _chain(self, place: int, link: NDArray[np.int32], steps: int) -> NDArray[np.int32]:
         chain = [place]
@@ -280,8 +301,8 @@ class Partition:
             chain.append(int(link[chain[-1]]))
         return np.array(chain, np.int32)
 
-    def around(self, values: NDArray[np.float32], places: NDArray[np.int32]) -> NDArray[np.float32]:
-        """The weighted sum of `values`, shape [p], over the neighbourhood of each of `places`."""
+    def _around(self, values: NDArray[np.float32], places: NDArray[np.int32]) -> NDArray[np.float32]:
+        """The weighted sum of `values`, shape [t], over the neighbourhood of each of `places`."""
         total = values[places].copy()
         for link, weight, reach in ((self.before, BEFORE_WEIGHT, BEFORE), (self.after, AFTER_WEIGHT, AFTER)):
             here, factor = places, 1.0

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from loomflow.words import STOP_WORDS, fold
+import regex
+
+from loomflow.words import STOP_WORDS, fold, plain_words
 
 TITLES = frozenset("mr mrs ms miss dr prof sir herr frau señor señora monsieur madame the".split())
 """Words of a name that do not tell whose it is; nor do stop words, as in the name "Will"."""
@@ -70,7 +72,8 @@ _NAMES_TIME = re.compile(
     r"|\b(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag)\b"
     r"|昨天|今天|明天|前天|后天|上周|下周|上个月|下个月|去年|今年|明年|周[一二三四五六日末]|星期|\d月|\d[日号]"
 )
-_ENDS_ASKING = re.compile(r"""[?？؟]["'”’)\]]*\s*$""")
+_WORD_WITH_S = regex.compile(r"[\p{L}\p{N}][\p{L}\p{N}\p{M}]*(?:['’]s\b)?")
+_ENDS_ASKING = re.compile(r"""[?？؟]["'”’)\]」』）》】]*\s*$""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +108,15 @@ def dates_in(question: str, now: datetime) -> list[DateAsked]:
     years = {int(year) for year in _YEAR.findall(text)}
     for found in _DATE.finditer(text):
         day, year = found["day"] or found["day2"], found["year"]
-        if found["month"] in _AMBIGUOUS and not (day or year or found["lead"]):
+        lead = (found["lead"] or "").strip()
+        if found["month"] in _AMBIGUOUS and not (day or year) and lead in {"", "this", "last"}:
             continue
         only_year = years.copy().pop() if len(years) == 1 else None
         asked.append(DateAsked(int(year) if year else only_year, _MONTHS[found["month"]], int(day) if day else None))
     for found in _NUMERIC_DATE.finditer(text):
         month, day = found["month"] or found["month2"], found["day"] or found["day2"]
-        asked.append(DateAsked(_int(found["year"]), int(month), _int(day)))
+        if 1 <= int(month) <= 12 and 1 <= int(day or 1) <= 31:
+            asked.append(DateAsked(_int(found["year"]), int(month), _int(day)))
     today = now.date()
     for pattern, first, last in _RELATIVE:
         if pattern.search(text):
@@ -125,7 +130,7 @@ def dates_in(question: str, now: datetime) -> list[DateAsked]:
 
 def named(question: str, names: Sequence[str]) -> list[int]:
     """Which of `names` a question names, by first or last word: "When did Ana call?" names "Ana Souza"."""
-    asked = _name_words(question)
+    asked = set(plain_words(question))
     folded = fold(question)
     return [place for place, name in enumerate(names) if _is_named(name, asked, folded)]
 
@@ -133,10 +138,14 @@ def named(question: str, names: Sequence[str]) -> list[int]:
 def without_names(question: str, names: Sequence[str]) -> str:
     """The question without the names in it, for comparing what it is about: who said it is a signal of its own."""
     words = {word for name in names for word in _telling_words(name)}
-    kept = [
-        part for part in re.split(r"([^\W_]+(?:['’]s\b)?)", question) if re.split("['’]", fold(part))[0] not in words
-    ]
-    return " ".join("".join(kept).split()) or question
+    kept = " ".join(_WORD_WITH_S.sub(lambda part: "" if _is_of(part[0], words) else part[0], question).split())
+    return kept if any(character.isalnum() for character in kept) else question
+
+
+def _is_of(part: str, words: set[str]) -> bool:
+    """Whether a word of a question, with or without its "'s", is one of `words`."""
+    first, *rest = plain_words(part) or [""]
+    return first in words and rest in ([], ["s"])
 
 
 def _is_named(name: str, asked: set[str], folded: str) -> bool:
@@ -149,12 +158,7 @@ def _is_named(name: str, asked: set[str], folded: str) -> bool:
 
 
 def _telling_words(name: str) -> list[str]:
-    words = re.findall(r"[^\W_]+", fold(name))
-    return [word for word in words if len(word) > 1 and word not in TITLES and word not in STOP_WORDS]
-
-
-def _name_words(question: str) -> set[str]:
-    return set(re.findall(r"[^\W_]+", fold(question)))
+    return [word for word in plain_words(name) if len(word) > 1 and word not in TITLES and word not in STOP_WORDS]
 
 
 def _plain(text: str) -> str:

@@ -6,14 +6,15 @@ Every signal has a scale of its own, so that weights mean the same for every use
 |---|---|---|
 | fact | it is a fact: short, and known to be current | 1 |
 | keyword | BM25 of the passage | 0 to 1 |
-| nearby | BM25 of the passage with its neighbours in the session | 0 to 1 |
+| nearby | BM25 of its turn with the turns around it in the session | 0 to 1 |
 | session | BM25 of the whole session | 0 to 1 |
 | speaker | said by the one party, or about the one subject, that the question names | 0 or 1 |
 | question | the passage is itself a question | 0 or 1 |
+| piece | it is a piece of a longer turn: the best of them, or another | 0, 1, 2 |
 | time | the question asks when, and the passage names a time | 0 or 1 |
 | date | the question names a date, and the passage was said then | 0 to 1 |
-| vector | cosine with the question, in standard deviations from the user's mean | about -3 to 5 |
-| context | the same of the mean cosine of the passage and its neighbours | about -3 to 5 |
+| vector | cosine of the passage and of its turn, in standard deviations from the user's mean | about -3 to 5 |
+| context | the same of the mean cosine of its turn and the turns around it | about -3 to 5 |
 
 Vectors that do not understand a text (of a language that the embedder was not trained on) give cosines of which none
 stands out. How far the best one stands out from what chance would give therefore weighs both vector signals, see
@@ -40,7 +41,7 @@ from .segments import IS_QUESTION, NAMES_TIME
 
 WEIGHTS: Final[Mapping[str, float]] = {
     "keyword": 0.12, "nearby": 1.0, "session": 0.4, "speaker": 0.7, "question": -0.1, "time": 0.4, "date": 1.0,
-    "vector": 0.09, "context": 0.12,
+    "piece": -0.2, "vector": 0.1, "context": 0.12,
 }  # fmt: skip
 """Of the signals of a turn."""
 
@@ -110,7 +111,7 @@ def score(
         values["fact"] = np.ones(partition.size, np.float32)
     values["keyword"] = _scaled(keywords.passage, keywords.passage_most)
     if "nearby" in weights:
-        values["nearby"] = _scaled(keywords.near, keywords.passage_most)
+        values["nearby"] = _scaled(keywords.near, keywords.passage_most)[partition.of_passages("turn")]
         values["session"] = _scaled(keywords.session, keywords.session_most)[partition.of_passages("session")]
     flags = partition.of_passages("flags")
     if "question" in weights:
@@ -122,18 +123,15 @@ def score(
     if dates:
         values["date"] = date_fit(partition.times, dates)[partition.of_passages("item")]
     if cosines is not None and has_vector is not None:
-        counted = has_vector if visible is None else has_vector & visible
-        values["vector"] = _standardised(cosines, counted)
-        trust = np.float32(standing_out(values["vector"], int(counted.sum())))
-        if "context" in weights:
-            values["context"] = trust * _standardised(_context(partition, cosines, has_vector), counted)
-        values["vector"] *= trust
+        values |= _vector_signals(partition, cosines, has_vector, visible, has_context="context" in weights)
     total = np.zeros(partition.size, np.float32)
     for name, value in values.items():
         total += np.float32(weights.get(name, 0.0)) * value
-    coverage = (keywords.near if "nearby" in weights else keywords.passage) / np.float32(
-        max(keywords.passage_most, 1e-9)
-    )
+    if "piece" in weights and len(partition.openings) < partition.size:
+        values["piece"] = pieces(partition, total)
+        total += np.float32(weights["piece"]) * values["piece"]
+    covered = keywords.near[partition.of_passages("turn")] if "nearby" in weights else keywords.passage
+    coverage = covered / np.float32(max(keywords.passage_most, 1e-9))
     similarity = np.zeros(partition.size, np.float32) if cosines is None else cosines
     return Signals(values, total, coverage, similarity)
 
@@ -146,24 +144,62 @@ def date_fit(times: NDArray[np.int64], dates: Sequence[DateAsked]) -> Floats:
     """
     days = times // DAY_MICROS
     stamps = days.astype("datetime64[D]")
-    years = stamps.astype("datetime64[Y]").astype(np.int64) + 1970
-    months = stamps.astype("datetime64[M]").astype(np.int64) % 12 + 1
-    day = (stamps - stamps.astype("datetime64[M]")).astype(np.int64) + 1
     best = np.zeros(len(times), np.float32)
     for asked in dates:
         if asked.span is not None:
             first, last = (one.toordinal() - date(1970, 1, 1).toordinal() for one in asked.span)
-            fit = ((first <= days) & (days <= last)).astype(np.float32)
+            best = np.maximum(best, (first <= days) & (days <= last))
         else:
-            fit = np.ones(len(times), np.float32) if asked.year is None else (years == asked.year).astype(np.float32)
-            if asked.month is None:
-                fit *= 0.25
-            else:
-                fit *= months == asked.month
-                if asked.day is not None:
-                    fit *= np.where((day >= asked.day) & (day <= asked.day + DAYS_AFTER), 1.0, 0.5).astype(np.float32)
-        best = np.maximum(best, fit)
-    return best
+            best = np.maximum(best, _calendar_fit(stamps, asked))
+    return best.astype(np.float32)
+
+
+def _calendar_fit(stamps: NDArray[np.datetime64], asked: DateAsked) -> Floats:
+    """How well days fit a year, month or day."""
+    years, months = stamps.astype("datetime64[Y]"), stamps.astype("datetime64[M]")
+    in_year = np.ones(len(stamps), np.bool_)
+    if asked.year is not None:
+        in_year = years.astype(np.int64) + 1970 == asked.year
+    if asked.month is None:
+        return np.where(in_year, 0.25, 0)
+    in_month = in_year & (months.astype(np.int64) % 12 + 1 == asked.month)
+    if asked.day is None:
+        return np.where(in_month, 1.0, 0)
+    told = np.zeros(len(stamps), np.bool_)
+    for back in (0, 1):  # what happened on the last days of a year may be told in the next
+        year = years - back if asked.year is None else np.datetime64(str(asked.year), "Y")
+        meant = year.astype("datetime64[M]") + (asked.month - 1)
+        after = (stamps - (meant.astype("datetime64[D]") + (asked.day - 1))).astype(np.int64)
+        told |= (after >= 0) & (after <= DAYS_AFTER)
+    return np.where(told, 1.0, np.where(in_month, 0.5, 0))
+
+
+def _vector_signals(
+    partition: Partition, cosines: Floats, has_vector: Mask, visible: Mask | None, *, has_context: bool
+) -> dict[str, Floats]:
+    counted = has_vector if visible is None else has_vector & visible
+    openings, of_turn = partition.openings, partition.of_passages("turn")
+    counts = np.add.reduceat(has_vector.astype(np.float32), openings)
+    turn = np.add.reduceat(np.where(has_vector, cosines, 0), openings) / np.maximum(counts, 1)
+    vector = _standardised((cosines + turn[of_turn]) / 2, counted)
+    trust = np.float32(standing_out(vector, int(counted.sum())))
+    found = {"vector": trust * vector}
+    if has_context:
+        found["context"] = trust * _standardised(_context(partition, turn, counts > 0)[of_turn], counted)
+    return found
+
+
+def pieces(partition: Partition, scores: Floats) -> Floats:
+    """For each passage of a turn that is cut into several: 1 if it has the best score of them, else 2; shape [p].
+
+    The pieces of a long turn share what speaks for the turn, and would fill a block with it.
+    """
+    openings, of_turn = partition.openings, partition.of_passages("turn")
+    sizes = np.diff(np.append(openings, partition.size))
+    best = np.maximum.reduceat(scores, openings)
+    found = np.where(scores >= best[of_turn], 1, 2).astype(np.float32)
+    found[sizes[of_turn] == 1] = 0
+    return found
 
 
 def standing_out(deviations: Floats, count: int) -> float:
@@ -200,14 +236,13 @@ def _standardised(values: Floats, counted: Mask) -> Floats:
     return np.where(counted, (values - np.float32(known.mean())) / np.float32(spread), 0).astype(np.float32)
 
 
-def _context(partition: Partition, cosines: Floats, has_vector: Mask) -> Floats:
-    """The mean cosine of each passage, the two before it and the one after it, as far as there are such."""
-    total, count = cosines.copy(), has_vector.astype(np.float32)
-    one = count.copy()
+def _context(partition: Partition, turn: Floats, has_vector: Mask) -> Floats:
+    """The mean of each turn, the two before it and the one after it, as far as they have vectors, shape [t]."""
+    total, count = turn.copy(), has_vector.astype(np.float32)
     before, after = partition.before, partition.after
     own = np.arange(len(before), dtype=np.int32)
     second = before[before]
     for there, is_there in ((before, before != own), (second, second != before), (after, after != own)):
-        total += np.where(is_there, cosines[there], 0)
-        count += np.where(is_there, one[there], 0)
+        total += np.where(is_there, turn[there], 0)
+        count += is_there & has_vector[there]
     return total / np.maximum(count, 1)

@@ -202,13 +202,17 @@ def only(segment: Segment, wanted: NDArray[np.bool_]) -> Segment:
     def of_passages(name: str) -> NDArray[Any]:
         return getattr(segment, name)[stays]
 
+    used: list[int] = [place for place in np.unique(of_passages("name")).tolist() if place != NO_NAME]
+    renamed = np.full(len(segment.names) + 1, NO_NAME, np.int32)
+    renamed[used] = np.arange(len(used))
+
     return Segment(
         numbers=segment.numbers[wanted], sessions=segment.sessions[wanted], times=segment.times[wanted],
         first=np.cumsum([0, *sizes[wanted]], dtype=np.int32),
-        start=of_passages("start"), end=of_passages("end"), length=of_passages("length"), name=of_passages("name"),
-        keys=distinct, offsets=np.append(begins, len(keys)).astype(np.int32),
+        start=of_passages("start"), end=of_passages("end"), length=of_passages("length"),
+        name=renamed[of_passages("name")], keys=distinct, offsets=np.append(begins, len(keys)).astype(np.int32),
         ids=renumbered[segment.ids[kept]].astype(np.int32), counts=segment.counts[kept],
-        side=of_passages("side"), flags=of_passages("flags"), names=segment.names,
+        side=of_passages("side"), flags=of_passages("flags"), names=tuple(segment.names[place] for place in used),
     )  # fmt: skip
 
 

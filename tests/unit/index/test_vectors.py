@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from loomflow.index import vectors
-from loomflow.index.vectors import MAX_ERROR, CodedVectors, coded, cosines, encode, from_bytes, merge, normalised, only
+from loomflow.index.vectors import (
+    MAX_ERROR,
+    CodedVectors,
+    coded,
+    cosines,
+    encode,
+    from_bytes,
+    is_usable,
+    merge,
+    normalised,
+    only,
+)
 
 SIZES = (64, 100, 256, 384, 768, 1024)
 HUGE, TINY = float(np.finfo(np.float32).max), float(np.finfo(np.float32).smallest_subnormal)
@@ -112,6 +123,22 @@ def test_normalised_is_of_unit_length_and_leaves_its_argument_alone() -> None:
     assert vector.tolist() == [3.0, 4.0]
 
 
+@pytest.mark.parametrize(
+    ("rows", "is_so"),
+    [
+        ([1.0, 0.0], True), ([0.0, 0.0], False), ([float("nan"), 1.0], False), ([float("inf"), 1.0], False),
+        ([[0.0, 0.0], [1.0, 0.0]], True), ([[0.0, 0.0], [float("nan"), 1.0]], False),
+    ],
+)  # fmt: skip
+def test_vectors_are_usable_if_one_of_them_has_a_direction(rows: Any, is_so: bool) -> None:
+    assert is_usable(np.array(rows, np.float32)) == is_so
+
+
+def test_no_vector_is_not_usable() -> None:
+    assert not is_usable(None)
+    assert not is_usable(np.zeros((0, 3), np.float32))
+
+
 def test_no_vectors_give_no_cosines() -> None:
     codes, inverse = encode(np.zeros((0, 3), np.float32))
     assert codes.shape == (0, 3)
@@ -171,6 +198,12 @@ def test_bytes_give_the_vectors_back(items: dict[int, NDArray[np.float32]]) -> N
     assert read(back) == read(made)
     for name in CodedVectors.__dataclass_fields__:
         assert getattr(back, name).dtype == getattr(made, name).dtype
+
+
+def test_the_dimensions_of_vectors_stand_in_the_beginning_of_their_bytes() -> None:
+    data = vectors.to_bytes(code({1: table([1.0, 2.0, 3.0]), 2: table([1.0, 2.0, 3.0])}))
+    assert vectors.dimensions(data) == vectors.dimensions(data[:12]) == 3
+    assert vectors.dimensions(data[:11]) == vectors.dimensions(b"") == vectors.dimensions(None) == 0
 
 
 @pytest.mark.parametrize("cut", [0, 11, 12, 20, -1])

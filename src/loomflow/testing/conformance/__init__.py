@@ -8,10 +8,12 @@ from .deletion import DeletionConformance
 from .episodes import EpisodeConformance
 from .facts import FactConformance
 from .filters import FilterConformance
+from .growth import GrowthConformance
 from .isolation import IsolationConformance
 from .keywords import KeywordConformance
 from .lifecycle import LifecycleConformance
 from .passages import PassageConformance
+from .ranking import RankingConformance
 from .sessions import SessionConformance
 from .vectors import VectorConformance
 
@@ -24,6 +26,8 @@ class StoreConformance(
     VectorConformance,
     FilterConformance,
     PassageConformance,
+    RankingConformance,
+    GrowthConformance,
     SessionConformance,
     DeletionConformance,
     IsolationConformance,

@@ -37,7 +37,11 @@ async def fill(store: Store, user: str | None, *, episodes: int = 3, facts: int 
     stated = [Fact(f"s{number}", "p", f"kayak {number}", id=f"f{number}") for number in range(facts)]
     await store.add_facts(user, [(fact, embedded(10)) for fact in stated], gather)
     await store.add_episodes(
-        user, [NewEpisode(told(f"kayak {number}", id=f"e{number}"), embedded(10), "[]") for number in range(episodes)]
+        user,
+        [
+            NewEpisode(told(f"kayak {number}", id=f"e{number}", user_name=f"N{number}"), embedded(10), "[]")
+            for number in range(episodes)
+        ],
     )
 
 
@@ -52,7 +56,8 @@ async def everything(store: Store, user: str | None) -> tuple[object, ...]:
     return (
         await store.blocks(user), await objects(store, user, history=True), await store.turns(user, None),
         await store.episodes(user), await store.search(user, asking("kayak", query=embedded(0))),
-        await store.unembedded(user, "conformance:unknown", 10_000),
+        await store.unembedded(user, "conformance:unknown", 10_000), await store.names(user),
+        await store.passages(user, asking("kayak", query=embedded(0), text="kayak", chars=1_000_000)),
     )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ async def fill(store: Store, user: str | None, mark: str) -> None:
     """Write one of everything, with the same ids for every user and the user's own mark in each text."""
     await store.change_block(user, "profile", writing(mark))
     await store.add_facts(user, [(Fact("s", "p", f"kayak {mark}", id="f"), embedded(10))], gather)
-    await store.add_episodes(user, [NewEpisode(told(f"kayak {mark}", id="e"), embedded(10))])
+    await store.add_episodes(user, [NewEpisode(told(f"kayak {mark}", id="e", user_name=f"N {mark}"), embedded(10))])
     await store.begin_run(user, OpenRun("r", "s", mark, at(0)))
 
 
@@ -121,6 +121,16 @@ class IsolationConformance(ConformanceBase):
             episodes, facts = await store.search(user, Search(query=embedded(0)))
             assert [episode.input for episode in by_vector(episodes)] == [f"kayak m{number}"]
             assert [fact.object for fact in by_vector(facts)] == [f"kayak m{number}"]
+
+    @requires(Capability.KEYWORDS)
+    async def test_passages_stay_within_every_id(self, store: Store) -> None:
+        for number, user in enumerate(HOSTILE_IDS):
+            await fill(store, user, f"m{number}")
+        for number, user in enumerate(HOSTILE_IDS):
+            episodes, facts = await store.passages(user, asking("kayak", text="kayak", chars=100_000))
+            assert [(one.item.user_id, one.item.input) for one in episodes] == [(user, f"kayak m{number}")]
+            assert [(one.item.user_id, one.item.object) for one in facts] == [(user, f"kayak m{number}")]
+            assert await store.names(user) == [f"N m{number}"]
 
     async def test_changes_stay_within_every_id(self, store: Store) -> None:
         left = list(HOSTILE_IDS)

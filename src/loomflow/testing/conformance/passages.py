@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from loomflow.bitemporal import supersede
@@ -16,7 +13,6 @@ from loomflow.ports import FactPlan, NewEpisode, OpenRun, Passage, Search, Store
 from loomflow.words import query_terms
 
 from .base import (
-    SPACE,
     Capability,
     ConformanceBase,
     ManualClock,
@@ -40,7 +36,7 @@ LONG = "".join(f"Part {number}. {SENTENCE}" for number in range(30))
 
 def about(question: str, **fields: Any) -> Search:
     """A search of passages by the words of a question, and by what else it says."""
-    return Search(**{"words": tuple(query_terms(question)), "text": question, "chars": ALL} | fields)
+    return replace(Search(words=tuple(query_terms(question)), text=question, chars=ALL), **fields)
 
 
 WAYS = {KEYWORDS: about(TEXT), VECTORS: Search(query=embedded(0), chars=ALL)}
@@ -123,7 +119,8 @@ class PassageConformance(ConformanceBase):
             spans = sorted((one.start, one.end) for one in found if one.is_agent == is_agent)
             assert len(spans) > 2
             assert spans[-1][1] <= len(whole)
-            between = [whole[end:start] for (_, end), (start, _) in zip([(0, 0), *spans], [*spans, (len(whole), 0)])]
+            ends, starts = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(whole)]
+            between = [whole[end:start] for end, start in zip(ends, starts, strict=True)]
             assert "".join(between).strip() == ""
             assert all(text_of(one) == text_of(one).strip() != "" for one in found)
 
@@ -139,8 +136,13 @@ class PassageConformance(ConformanceBase):
     @requires(KEYWORDS)
     @pytest.mark.parametrize(
         ("text", "question"),
-        [("周五之前要登录系统。", "登录"), ("来週の会議は京都です。", "会議はどこ"), ("서울에서 만나요.", "서울"), ("𠮷野家で食べた", "𠮷野家")],
-    )  # fmt: skip
+        [
+            ("周五之前要登录系统。", "登录"),
+            ("来週の会議は京都です。", "会議はどこ"),
+            ("서울에서 만나요.", "서울"),
+            ("𠮷野家で食べた", "𠮷野家"),
+        ],
+    )
     async def test_scripts_without_spaces_are_found_as_passages(self, store: Store, text: str, question: str) -> None:
         await add_episodes(
             store, None, told("何も無い日", session="a"), told(text, session="b"), told("무엇", session="c")
@@ -271,180 +273,6 @@ class PassageConformance(ConformanceBase):
             assert [one.item.subject for one in facts] == subjects
         assert len(await fact_ids(store, None, search)) == 2
 
-    # Ranking
-
-    @requires(KEYWORDS)
-    async def test_passages_come_best_first(self, store: Store) -> None:
-        texts = ["the harbour", "harbour lights", "nothing of the kind", "lights", "harbour lights at night", "a dog"]
-        await add_episodes(store, None, *(told(text, session=text) for text in texts))
-        await add_facts(store, None, *(Fact("note", f"says {number}", text) for number, text in enumerate(texts)))
-        for found in await store.passages(None, about("harbour lights at night")):
-            scores = [one.score for one in found]
-            assert scores == sorted(scores, reverse=True)
-            assert [one.relevance for one in found] == sorted((one.relevance for one in found), reverse=True)
-            assert all(0 <= one.relevance <= 1 for one in found)
-            assert [text_of(one).removeprefix("note says 4 ") for one in found][0] == "harbour lights at night"
-            assert 1 >= found[0].coverage == max(one.coverage for one in found) > found[1].coverage > 0
-            assert found[-1].coverage == 0
-            assert {one.similarity for one in found} == {None}
-
-    @requires(VECTORS)
-    async def test_a_vector_alone_finds_what_is_near(self, store: Store) -> None:
-        angles = {f"far {number}": 80 + number / 2 for number in range(40)} | {"near": 5.0}
-        await store.add_episodes(
-            None, [NewEpisode(told(name, session=name), embedded(angle)) for name, angle in angles.items()]
-        )
-        await store.add_facts(
-            None, [(Fact(name, "p", "o", id=name), embedded(angle)) for name, angle in angles.items()], gather
-        )
-        episodes, facts = await store.passages(None, Search(query=embedded(0), chars=ALL))
-        assert (episodes[0].item.input, facts[0].item.subject) == ("near", "near")
-        for found in (episodes, facts):
-            assert len(found) == 41
-            assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-            cosines = {
-                one.item.input if isinstance(one.item, Episode) else one.item.subject: one.similarity for one in found
-            }
-            assert cosines == pytest.approx(
-                {name: np.cos(np.radians(angle)) for name, angle in angles.items()}, abs=0.01
-            )
-
-    @requires(VECTORS, KEYWORDS)
-    async def test_what_has_no_vector_is_found_by_its_words(self, store: Store) -> None:
-        await add(store, None, *(told(f"number {number}", session=f"{number}") for number in range(30)))
-        await add_episodes(store, None, told("a kestrel without a vector", session="new"))
-        await add_facts(store, None, Fact("a kestrel", "has", "no vector"))
-        for found in await store.passages(None, about("kestrel", query=embedded(90))):
-            assert "kestrel" in text_of(found[0])
-            assert all(np.isfinite(one.score) for one in found)
-
-    @requires(VECTORS, KEYWORDS)
-    async def test_vectors_of_another_embedder_say_nothing(self, store: Store) -> None:
-        for number in range(30):
-            await store.add_episodes(
-                None, [NewEpisode(told(f"kayak {number}", session=f"{number}"), embedded(3 * number, "conformance:b"))]
-            )
-        plain, _ = await store.passages(None, about("kayak"))
-        found, _ = await store.passages(None, about("kayak", query=embedded(0)))
-        assert [rating(one) for one in found] == [rating(one) for one in plain]
-        assert {one.similarity for one in found} <= {None, 0}
-
-    @requires(KEYWORDS)
-    async def test_what_was_said_near_a_match_ranks_above_what_was_not(self, store: Store) -> None:
-        await add_episodes(store, None, *(told(f"talk {number}", session="other") for number in range(9)))
-        await add_episodes(
-            store, None, told("How is your kestrel?", session="k"), told("It flew off on Friday.", session="k")
-        )
-        found = await said(store, None, about("kestrel"))
-        assert found[:2] == ["How is your kestrel?", "It flew off on Friday."]
-
-    @requires(KEYWORDS)
-    async def test_what_was_said_by_the_one_who_is_named_ranks_above(self, store: Store) -> None:
-        for number in range(6):
-            for name in ("Ana Lima", "Bo Berg"):
-                await add_episodes(
-                    store, None,
-                    told("The kayak is fine", session=f"{name} {number}", user_name=name, id=f"{name} {number}"),
-                )  # fmt: skip
-        for question, name in (("What did Ana say of the kayak?", "Ana Lima"), ("Bo Berg, kayak", "Bo Berg")):
-            found, _ = await store.passages(None, about(question, words=("kayak",)))
-            assert {one.item.user_name for one in found[:6]} == {name}
-            assert [bool(one.signals.get("speaker")) for one in found] == [True] * 6 + [False] * 6
-        found, _ = await store.passages(None, about("What of Ana and Bo and the kayak?", words=("kayak",)))
-        assert not any(one.signals.get("speaker") for one in found)
-
-    @requires(KEYWORDS)
-    async def test_facts_about_the_one_who_is_named_rank_above(self, store: Store) -> None:
-        await add_facts(store, None, *(Fact(name, "owns", "a kayak", id=name) for name in ("Ana", "Bo", "Cy")))
-        found = await fact_ids(store, None, about("Which kayak has Bo?", words=("kayak",)))
-        assert found[0] == "Bo"
-
-    @requires(KEYWORDS)
-    async def test_what_was_said_at_the_date_asked_for_ranks_above(self, store: Store) -> None:
-        clock = ManualClock(at(30))  # 2026-01-31
-        store.clock = clock
-        await add_episodes(
-            store, None, *(told("we paddled", session=f"{day}", id=f"{day}", occurred_at=at(day)) for day in range(31))
-        )
-        for question, days, moment in (
-            ("Where did we paddle on January 12?", {11}, None),
-            ("Where did we paddle on 2026-01-05?", {4}, None),
-            ("Where did we paddle yesterday?", {29}, None),
-            ("Where did we paddle yesterday?", {9}, at(10)),
-        ):
-            found, _ = await store.passages(None, about(question, words=("paddl",), at=moment))
-            best = max(one.signals.get("date", 0) for one in found)
-            assert best > 0
-            assert days <= {int(one.item.id or "") for one in found if one.signals.get("date", 0) == best}
-            assert found[0].signals["date"] == best
-        found, _ = await store.passages(None, about("Where did we paddle?", words=("paddl",)))
-        assert not any(one.signals.get("date") for one in found)
-
-    @requires(KEYWORDS)
-    async def test_what_names_a_time_ranks_above_where_a_time_is_asked_for(self, store: Store) -> None:
-        await add_episodes(
-            store, None, told("the kayak came", session="a"), told("the kayak came last week", session="b")
-        )
-        found, _ = await store.passages(None, about("When did the kayak come?"))
-        assert [text_of(one) for one in found] == ["the kayak came last week", "the kayak came"]
-        assert [bool(one.signals.get("time")) for one in found] == [True, False]
-        found, _ = await store.passages(None, about("Where did the kayak come from?"))
-        assert not any(one.signals.get("time") for one in found)
-
-    @requires(KEYWORDS)
-    async def test_with_a_half_life_what_is_old_ranks_lower(self, store: Store) -> None:
-        store.clock = ManualClock(at(100))
-        await add_episodes(
-            store, None, told("kayak and canoe", session="a", id="old", occurred_at=at(0)),
-            told("kayak on a lake", session="b", id="new", occurred_at=at(99)),
-        )  # fmt: skip
-        await add_facts(store, None, Fact("kayak", "is a", "canoe", id="old", recorded_at=at(0)),
-                        Fact("kayak", "is", "a thing on a lake", id="new", recorded_at=at(99)))  # fmt: skip
-        search = about("kayak canoe")
-        assert (await episode_ids(store, None, search), await fact_ids(store, None, search)) == (["old", "new"],) * 2
-        fading = replace(search, half_life_days=5.0)
-        assert (await episode_ids(store, None, fading), await fact_ids(store, None, fading)) == (["new", "old"],) * 2
-        plain, _ = await store.passages(None, search)
-        faded, _ = await store.passages(None, fading)
-        assert [rating(one) for one in faded] == [rating(one) for one in reversed(plain)]
-
-    # What others have changes nothing
-
-    @requires(KEYWORDS)
-    async def test_what_others_store_changes_neither_ranks_nor_scores(self, store: Store) -> None:
-        texts = [f"kayak {number}" if number % 3 else f"the canoe and the kayak {number}" for number in range(30)]
-        await add(store, "ana", *(told(text, session=f"{place % 4}") for place, text in enumerate(texts)))
-        await state(store, "ana", *(Fact("boat", f"p{place}", text) for place, text in enumerate(texts)))
-        search = about("canoe or kayak 7?", query=embedded(20) if VECTORS in self.capabilities else Search().query)
-        before = (await store.passages("ana", search), await store.search("ana", search))
-        for other in ("bo", None, "Ana"):
-            await add(store, other, *(told(f"canoe {'canoe ' * (n % 9)}", session="0") for n in range(200)))
-            await state(store, other, *(Fact("boat", f"p{n}", "canoe") for n in range(200)))
-        assert (await store.passages("ana", search), await store.search("ana", search)) == before
-        await store.forget("bo")
-        assert (await store.passages("ana", search), await store.search("ana", search)) == before
-
-    @requires(KEYWORDS)
-    @pytest.mark.parametrize("sessions", ["the same sessions", "sessions of their own"])
-    async def test_seen_from_a_moment_what_was_written_later_changes_neither_ranks_nor_scores(
-        self, store: Store, clock: ManualClock, sessions: str
-    ) -> None:
-        async def write(days: range) -> None:
-            for day in days:
-                clock.moment = at(day)
-                session = f"{day % 3}" if day < 9 or sessions == "the same sessions" else f"day {day}"
-                texts = [f"{_text(day * 4 + n)}{' and more' * (day % 3)}" for n in range(4)]
-                await add(store, None, *(told(text, session=session, occurred_at=at(day)) for text in texts))
-                await state(store, None, *(Fact(f"on {day}", "was", text, recorded_at=at(day)) for text in texts))
-
-        await write(range(9))
-        search = about("canoe, lake or river 3?", at=at(8))
-        if VECTORS in self.capabilities:
-            search = replace(search, query=embedded(20))
-        before = (await store.passages(None, search), await store.search(None, search))
-        await write(range(9, 30))
-        assert (await store.passages(None, search), await store.search(None, search)) == before
-
     # Names
 
     async def test_names_are_those_of_users_and_agents_in_episodes(self, store: Store) -> None:
@@ -476,110 +304,3 @@ class PassageConformance(ConformanceBase):
         assert sorted(await store.names("ana")) == ["Ana", "Vega"]
         await store.forget("ana")
         assert (await store.names("ana"), await store.names("bo")) == ([], ["Bo"])
-
-    # Many small writes
-
-    async def fill_slowly(self, store: Store, user: str, texts: Sequence[str]) -> None:
-        """Write each text as an episode, and every third one as a fact, with a write of its own."""
-        for place, text in enumerate(texts):
-            await store.add_episodes(user, [NewEpisode(_numbered(place, text), embedded(_angle(place)))])
-            if place % 3 == 0:
-                await store.add_facts(user, [(_fact(place, text), embedded(_angle(place)))], gather)
-
-    async def fill_at_once(self, store: Store, user: str, texts: Sequence[tuple[int, str]]) -> None:
-        """Write the same with one write for the episodes and one for the facts."""
-        await store.add_episodes(
-            user, [NewEpisode(_numbered(place, text), embedded(_angle(place))) for place, text in texts]
-        )
-        facts = [(_fact(place, text), embedded(_angle(place))) for place, text in texts if place % 3 == 0]
-        await store.add_facts(user, facts, gather)
-
-    async def everything_found(self, store: Store, user: str) -> list[object]:
-        """What several searches give, by words, by vector, and by both, in both kinds of search."""
-        found: list[object] = []
-        for search in (
-            about("kayak 17 canoe"), Search(query=embedded(33), chars=ALL, limit=50),
-            about("canoe number 5", query=embedded(120), limit=700), about("lake", at=at(2), limit=700),
-        ):  # fmt: skip
-            if (search.words and KEYWORDS in self.capabilities) or VECTORS in self.capabilities:
-                episodes, facts = await store.passages(user, search)
-                found.append(([rating(one) for one in episodes], [rating(one) for one in facts]))
-                ranked_episodes, ranked_facts = await store.search(user, search)
-                found += [[one.items[key].id for key in one.lexical] for one in (ranked_episodes, ranked_facts)]
-                found += [
-                    [(one.items[key].id, pytest.approx(cosine, abs=1e-5)) for key, cosine in one.vector]
-                    for one in (ranked_episodes, ranked_facts)
-                ]
-        return found
-
-    async def test_many_small_writes_are_searched_like_one_large_one(self, store: Store) -> None:
-        texts = [_text(place) for place in range(600)]
-        await self.fill_slowly(store, "slow", texts)
-        await self.fill_at_once(store, "once", list(enumerate(texts)))
-        assert await self.everything_found(store, "slow") == await self.everything_found(store, "once")
-        await asyncio.sleep(0.3)  # whatever a store does behind its writes, it changes nothing
-        assert await self.everything_found(store, "slow") == await self.everything_found(store, "once")
-        if Capability.PERSISTENT in self.capabilities:
-            await store.aclose()
-            assert await self.everything_found(store, "slow") == await self.everything_found(store, "once")
-
-    @pytest.mark.parametrize("searched_before", [False, True])
-    async def test_what_was_forgotten_of_many_small_writes_is_as_if_it_never_was(
-        self, store: Store, searched_before: bool
-    ) -> None:
-        texts = [_text(place) for place in range(600)]
-        await self.fill_slowly(store, "slow", texts)
-        if searched_before:
-            await self.everything_found(store, "slow")
-        await store.forget("slow", session_id="s2")
-        await store.forget("slow", before=at(1))
-        kept = [(place, text) for place, text in enumerate(texts) if _session(place) != "s2" and place >= 150]
-        await self.fill_at_once(store, "once", kept)
-        assert len(await store.episodes("slow")) == len(kept)
-        assert await self.everything_found(store, "slow") == await self.everything_found(store, "once")
-        more = [(place, _text(place)) for place in range(600, 610)]
-        for user in ("slow", "once"):
-            await self.fill_at_once(store, user, more)
-        assert await self.everything_found(store, "slow") == await self.everything_found(store, "once")
-
-    @requires(VECTORS)
-    async def test_vectors_of_many_small_writes_can_be_set_and_counted(self, store: Store) -> None:
-        for place in range(300):
-            await add_episodes(store, None, told(f"{place}", id=f"{place}"))
-        for place in range(0, 300, 2):
-            await store.set_vectors(None, {f"{place}": embedded(place / 2)}, {})
-        episodes, _ = await store.unembedded(None, SPACE, 1000)
-        assert [episode.id for episode in episodes] == [f"{place}" for place in range(1, 300, 2)]
-        assert (await store.stats(None, everyone=False, embedder=SPACE)).unembedded == 150
-        for _ in range(2):
-            await store.set_vectors(None, {"0": embedded(90), "1": embedded(10)}, {})
-        assert (await store.stats(None, everyone=False, embedder=SPACE)).unembedded == 149
-        found, _ = await store.search(None, Search(query=embedded(10), limit=2))
-        assert [found.items[key].id for key, _ in found.vector][0] in ("1", "20")
-
-
-def _text(place: int) -> str:
-    words = ("kayak", "canoe", "lake", "number", "river", "shed")
-    return f"{words[place % 6]} {words[place * 7 % 5]} {place}{' and more' * (place % 4)}"
-
-
-def _session(place: int) -> str:
-    return f"s{place // 7 % 4}"
-
-
-def _angle(place: int) -> float:
-    return place * 61 % 360
-
-
-def _numbered(place: int, text: str) -> Episode:
-    return told(
-        text, output="I see." if place % 2 else "", id=f"e{place}", session=_session(place),
-        occurred_at=at(place // 150), user_name=f"N{place % 3}",
-    )  # fmt: skip
-
-
-def _fact(place: int, text: str) -> Fact:
-    return Fact(
-        f"N{place % 3}", f"p{place}", text, id=f"f{place}", recorded_at=at(place // 150),
-        source_episode_id=f"e{place}",
-    )  # fmt: skip
