@@ -87,6 +87,23 @@ async def test_a_change_of_embedder_keeps_old_memories_within_reach(
             assert best_match.similarity == pytest.approx(1, abs=0.02)  # pyright: ignore[reportUnknownMemberType]
 
 
+@pytest.mark.parametrize("number", [0.0, math.nan, math.inf])
+async def test_vectors_are_kept_until_another_embedder_has_made_some(tmp_path: Path, number: float) -> None:
+    def useless(texts: list[str]) -> list[list[float]]:
+        return [[number] * 3 for _ in texts]
+
+    path = tmp_path / "memory.db"
+    good = CharacterEmbedder(26, "letters")
+    async with Memory.open(path, embedder=good) as memory:
+        await memory.remember([Episode(f"old {n}", "", session_id="s") for n in range(5)])
+        await memory.facts.append(Fact("Ola", "plays", "the xylophone"))
+    async with Memory.open(path, embedder=useless) as memory:
+        assert await memory.reembed(user_id=None) == 0
+    async with Memory.open(path, embedder=good) as memory:
+        assert (await memory.stats()).unembedded == 0
+        assert (await memory.recall_scored("old 3"))[0].vector_rank == 0
+
+
 async def test_memories_of_another_embedder_are_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "memory.db"
     async with Memory.open(path, embedder=CharacterEmbedder(4, "letters")) as memory:

@@ -27,7 +27,8 @@ async def test_reembedding_ends_where_vectors_are_of_no_use(number: float) -> No
         calls.clear()
         assert await memory.reembed(user_id=None, batch=2) == 0
         assert (await memory.stats()).unembedded == 5
-    assert calls == [2, 2, 1]
+    assert calls[:3] == [2, 2, 1]
+    assert len(calls) <= 4  # once more, to learn how long the vectors are
 
 
 @pytest.fixture

@@ -61,12 +61,14 @@ def score_passages(partition: Partition, words: Sequence[str], visible: Mask | N
         visible: which passages count, shape [p]; None for all.
     """
     size, sessions = partition.size, partition.session_count
-    lengths, near_lengths = partition.of_passages("length"), partition.near
+    shown = None if visible is None else visible[partition.openings]
+    lengths = partition.of_passages("length")
+    near_lengths = partition.near if shown is None else partition.near_among(shown)
     of_session = partition.of_passages("session")
     session_lengths = np.bincount(of_session, _shown(lengths, visible), sessions).astype(np.float32)
     total = size if visible is None else int(visible.sum())
     mean = _mean(lengths, visible)
-    near_mean = _mean(near_lengths, None if visible is None else visible[partition.openings])
+    near_mean = _mean(near_lengths, shown)
     session_mean = float(session_lengths[session_lengths > 0].mean()) if session_lengths.any() else 0.0
     of_turn, turns = partition.of_passages("turn"), len(partition.openings)
     passage, near, session = (np.zeros(n, np.float32) for n in (size, turns, sessions))

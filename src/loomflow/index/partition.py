@@ -204,6 +204,11 @@ class Partition:
         """The length of each turn's neighbourhood, neighbours weighted, shape [t]."""
         return self._turns["near"].values
 
+    def near_among(self, shown: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """`near` as it is where only some turns are there, shape [t]."""
+        lengths = np.where(shown, self._turns["length"].values, 0).astype(np.float32)
+        return self._around(lengths, np.arange(len(lengths), dtype=np.int32))
+
     def session_place(self, digest: int) -> int | None:
         """The session with this digest, counted from 0; None if it is not there."""
         return self._session_places.get(digest)

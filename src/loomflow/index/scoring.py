@@ -179,8 +179,8 @@ def _vector_signals(
 ) -> dict[str, Floats]:
     counted = has_vector if visible is None else has_vector & visible
     openings, of_turn = partition.openings, partition.of_passages("turn")
-    counts = np.add.reduceat(has_vector.astype(np.float32), openings)
-    turn = np.add.reduceat(np.where(has_vector, cosines, 0), openings) / np.maximum(counts, 1)
+    counts = np.add.reduceat(counted.astype(np.float32), openings)
+    turn = np.add.reduceat(np.where(counted, cosines, 0), openings) / np.maximum(counts, 1)
     vector = _standardised((cosines + turn[of_turn]) / 2, counted)
     trust = np.float32(standing_out(vector, int(counted.sum())))
     found = {"vector": trust * vector}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -106,6 +106,21 @@ def told(entries: Sequence[Entry]) -> list[Told]:
                 )
             )  # fmt: skip
     return passages
+
+
+def turns(passages: Sequence[Told]) -> tuple[list[Told], list[int]]:
+    """What was said in one go, and for each passage which turn it is of."""
+    spoken: list[Told] = []
+    of_passages: list[int] = []
+    for passage in passages:
+        last = spoken[-1] if spoken else None
+        if last is not None and (last.number, last.side) == (passage.number, passage.side):
+            together = Counter(last.counts) + Counter(passage.counts)
+            spoken[-1] = replace(last, length=last.length + passage.length, counts=dict(together))
+        else:
+            spoken.append(passage)
+        of_passages.append(len(spoken) - 1)
+    return spoken, of_passages
 
 
 def read(segment: Segment) -> list[Told]:

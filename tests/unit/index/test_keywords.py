@@ -15,7 +15,7 @@ from loomflow.index.keywords import K1, B, bm25, idf, score_items, score_passage
 from loomflow.index.partition import AFTER, AFTER_WEIGHT, BEFORE, BEFORE_WEIGHT, Partition
 from loomflow.index.segments import Entry, build, digest
 
-from .made import Told, entry, entry_lists, partition_of, splits, told, written
+from .made import Told, entry, entry_lists, partition_of, splits, told, turns, written
 
 QUESTION_WORDS = ("tea", "rice", "lisbon", "the", "我住", "cafe", "42", "never")
 
@@ -49,7 +49,7 @@ def grouped(passages: Sequence[Told], keys: Sequence[Hashable]) -> dict[Hashable
 
 
 def neighbourhood(passages: Sequence[Told], place: int) -> tuple[float, dict[int, float]]:
-    """A passage with its neighbours, each with its weight."""
+    """A turn with its neighbours, each with its weight."""
     line = [there for there, passage in enumerate(passages) if passage.session == passages[place].session]
     at = line.index(place)
     weights = {place: 1.0}
@@ -86,9 +86,10 @@ def test_a_neighbourhood_scores_as_one_text_in_which_the_far_counts_less(
     entries: list[Entry], words: list[str]
 ) -> None:
     passages = told(entries)
-    documents = [neighbourhood(passages, place) for place in range(len(passages))]
+    spoken, _ = turns(passages)
+    documents = [neighbourhood(spoken, place) for place in range(len(spoken))]
     mean = sum(length for length, _ in documents) / len(documents)
-    expected = [0.0] * len(passages)
+    expected = [0.0] * len(spoken)
     for key in map(digest, words):
         telling = plain_idf(sum(1 for passage in passages if key in passage.counts), len(passages))
         for place, (length, counts) in enumerate(documents):
@@ -168,7 +169,7 @@ def test_what_is_not_visible_changes_no_score_of_a_neighbourhood_or_a_session(
     partition, seen = partition_of(*entries), partition_of(*entries[:shown])
     visible = np.arange(partition.size) < seen.size
     found, expected = score_passages(partition, words, visible), score_passages(seen, words, None)
-    assert found.near[: seen.size] == pytest.approx(expected.near, rel=1e-5, abs=1e-6)
+    assert found.near[: len(seen.openings)] == pytest.approx(expected.near, rel=1e-5, abs=1e-6)
     assert found.session[partition.of_passages("session")][: seen.size] == pytest.approx(
         expected.session[seen.of_passages("session")], rel=1e-5, abs=1e-6
     )

@@ -25,14 +25,14 @@ from loomflow.index.partition import (
 from loomflow.index.segments import Entry, build, digest, from_bytes, session_digest, to_bytes
 from loomflow.index.vectors import coded, encode
 
-from .made import Told, entry, entry_lists, partition_of, splits, told, written
+from .made import Told, entry, entry_lists, partition_of, splits, told, turns, written
 
 COLUMNS = ("item", "start", "end", "length", "side", "flags")
 KEYS = np.array([digest(term) for term in ("tea", "rice", "the", "我住", "我", "cafe", "never")], np.uint32)
 
 
 def neighbours(passages: Sequence[Told]) -> list[tuple[list[int], list[int]]]:
-    """For each passage, those before it in its session, the nearest first, and those after it."""
+    """For each turn, those before it in its session, the nearest first, and those after it."""
     of_session: defaultdict[int, list[int]] = defaultdict(list)
     for place, passage in enumerate(passages):
         of_session[passage.session].append(place)
@@ -45,7 +45,7 @@ def neighbours(passages: Sequence[Told]) -> list[tuple[list[int], list[int]]]:
 
 
 def near(passages: Sequence[Told]) -> list[float]:
-    """The length of each passage and of its neighbours, weighted."""
+    """The length of each turn and of its neighbours, weighted."""
     lengths = [passage.length for passage in passages]
     return [
         lengths[place]
@@ -75,13 +75,16 @@ def check(partition: Partition, entries: Sequence[Entry]) -> None:
     assert partition.of_passages("session").tolist() == places
     assert partition.sessions.tolist() == [partition.session_place(session_digest(one.session)) for one in entries]
     assert sorted(set(places), key=str) == sorted(range(partition.session_count), key=str)
-    own = range(len(passages))
-    lines = neighbours(passages)
+    spoken, of_passages = turns(passages)
+    assert partition.of_passages("turn").tolist() == of_passages
+    assert partition.openings.tolist() == [of_passages.index(turn) for turn in range(len(spoken))]
+    own = range(len(spoken))
+    lines = neighbours(spoken)
     assert partition.before.tolist() == [
         before[0] if before else at for at, (before, _) in zip(own, lines, strict=True)
     ]
     assert partition.after.tolist() == [after[0] if after else at for at, (_, after) in zip(own, lines, strict=True)]
-    assert partition.near == pytest.approx(near(passages), rel=1e-5)
+    assert partition.near == pytest.approx(near(spoken), rel=1e-5)
     for key, (ids, counts) in zip(KEYS.tolist(), partition.postings(KEYS), strict=True):
         having = {place: passage.counts[key] for place, passage in enumerate(passages) if key in passage.counts}
         assert dict(zip(ids.tolist(), counts.tolist(), strict=True)) == having
@@ -149,12 +152,9 @@ def test_a_neighbourhood_reaches_over_items_of_the_session_and_no_further() -> N
     assert partition.after.tolist() == [2, 1, 3, 3]
 
 
-def test_a_place_outside_of_the_sums_of_a_neighbourhood_does_not_count() -> None:
-    partition = partition_of(*(entry(n, "tea", session="x") for n in range(10)))
-    values = np.zeros(10, np.float32)
-    values[5] = 1
-    around = partition.around(values, np.arange(10, dtype=np.int32))
-    assert around == pytest.approx([0, 0, 0, 0.3**2, 0.3, 1, 0.8, 0.8**2, 0.8**3, 0.8**4], rel=1e-6)
+def test_a_neighbourhood_reaches_four_turns_back_and_two_ahead() -> None:
+    partition = partition_of(*(entry(n, "tea" if n == 5 else "the", session="x") for n in range(10)))
+    assert partition.near == pytest.approx([0, 0, 0, 0.3**2, 0.3, 1, 0.8, 0.8**2, 0.8**3, 0.8**4], rel=1e-6)
 
 
 @given(pieces=st.lists(st.lists(st.integers(-9, 9), max_size=9), max_size=20))
