@@ -73,12 +73,13 @@ def score_passages(partition: Partition, words: Sequence[str], visible: Mask | N
     of_turn, turns = partition.of_passages("turn"), len(partition.openings)
     passage, near, session = (np.zeros(n, np.float32) for n in (size, turns, sessions))
     buffer = np.zeros(turns, np.float32)
+    session_total = sessions if visible is None else len(np.unique(of_session[visible]))
     passage_most = session_most = 0.0
     for ids, counts in _postings(partition, words, visible):
         telling = idf(len(ids), total)
         passage_most += telling * (K1 + 1)
         if not len(ids):
-            session_most += idf(0, sessions) * (K1 + 1)
+            session_most += idf(0, session_total) * (K1 + 1)
             continue
         passage[ids] += telling * bm25(counts, lengths[ids], mean)
         touched = _spread(partition, *_summed(of_turn[ids], counts), buffer)
@@ -86,7 +87,7 @@ def score_passages(partition: Partition, words: Sequence[str], visible: Mask | N
         buffer[touched] = 0
         in_sessions = np.bincount(of_session[ids], counts, sessions).astype(np.float32)
         having = np.flatnonzero(in_sessions)
-        session_telling = idf(len(having), sessions)
+        session_telling = idf(len(having), session_total)
         session_most += session_telling * (K1 + 1)
         session[having] += session_telling * bm25(in_sessions[having], session_lengths[having], session_mean)
     return KeywordScores(passage, near, session, passage_most, session_most)
