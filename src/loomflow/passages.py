@@ -16,7 +16,7 @@ MAX_SENTENCE_CHARS = 600
 """A sentence without an end in sight (code, a log, an address) is cut here, at a space if there is one near."""
 
 _GRAPHEME = regex.compile(r"\X")
-_BORDER = re.compile(r"""[.!?…]["'”’)\]]*\s+|[。！？…]["'”’」』）]*|\n\s*""")
+_BORDER = re.compile(r"""[.!?…]["'”’)\]]*\s+|[。！？…][\ufe00-\ufe0f"'”’」』）]*|\n\s*""")
 
 
 def passages(text: str) -> list[tuple[int, int]]:

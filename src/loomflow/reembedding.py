@@ -59,7 +59,7 @@ async def reembed_user(
             progress(len(items))
         if all(one.vector is None for one in embedded):
             break  # it is down: the rest would only be refused one by one
-    if not failed:
+    if not failed and (done or not skip):
         await store.drop_vectors(user_id, but=embedder.name)
     return done
 

@@ -32,7 +32,6 @@ FILLERS = frozenset("a an the very really just also so too".split())
 
 STOP_WORDS = frozenset(
     """
-    aren couldn didn doesn don hadn hasn haven isn mine shouldn wasn weren won wouldn
     a about after also am an and any are as at be because been before being but by bye can could d did do does doing
     each for from further goodbye had has have having he hello her hers hey hi him his how i if in into is it its just
     ll m me more most my no nor not of ok okay on or other our ours own please re s same she should so some such t than
@@ -46,6 +45,7 @@ _ASKER = frozenset("i me my mine we us our ours".split())
 _SUM = re.compile(r"(?<![\w.,])\d[\d.,]{0,20}(?:\s{0,3}(?:[+*×÷^=]|\s[-/x]\s)\s{0,3}[\d.,]{1,20})+")
 """A sum to work out, as in "2+2" or "17 * 23"."""
 
+_CONTRACTION = re.compile(r"\b(?:are|ca|could|did|does|do|had|has|have|is|must|need|should|was|were|wo|would)n['’]t\b")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _stem: Callable[[list[str]], list[str]] = Stemmer.Stemmer("english", 0).stemWords  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 _stemming = threading.Lock()
@@ -76,7 +76,7 @@ def says_something(text: str) -> bool:
 
 def is_about_asker(text: str) -> bool:
     """Whether a text speaks of the one who says it: "Who am I?"."""
-    return not _ASKER.isdisjoint(terms(text)[1])
+    return not _ASKER.isdisjoint(_WORD.findall(fold(text)))
 
 
 def terms(text: str) -> tuple[list[str], list[str]]:
@@ -87,7 +87,8 @@ def terms(text: str) -> tuple[list[str], list[str]]:
     """
     telling: list[str] = []
     other: list[str] = []
-    for word in _ASCII_WORD.findall(text.lower()) if text.isascii() else _WORD.findall(fold(text)):
+    folded = _CONTRACTION.sub(" not ", text.lower() if text.isascii() else fold(text))
+    for word in (_ASCII_WORD if text.isascii() else _WORD).findall(folded):
         plain = word if word.isascii() else _without_accents(word)
         if word in STOP_WORDS:  # as it is written: French "thé" is no "the"
             other.append(word)

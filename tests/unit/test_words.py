@@ -204,6 +204,11 @@ def test_a_text_does_not_speak_of_the_asker(text: str) -> None:
     assert not is_about_asker(text)
 
 
+@pytest.mark.parametrize(("text", "word"), [("Where does Don live?", "don"), ("Who won the race?", "won")])
+def test_a_word_that_begins_a_contraction_elsewhere_tells_something(text: str, word: str) -> None:
+    assert word in query_terms(text)
+
+
 # Sayings
 
 

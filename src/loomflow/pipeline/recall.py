@@ -27,8 +27,7 @@ DEPTH = 32
 """How far each of the two searches is read at first."""
 
 DEEPER = 8
-MAX_DEPTH = DEPTH * DEEPER
-"""How far they are read where repetitions take the places of what says something new."""
+"""So many times as far they are read where repetitions take the places of what says something new."""
 
 MAX_QUERY_CHARS = 20_000
 """Of a longer question, the beginning and the end are searched for."""
@@ -170,8 +169,9 @@ async def recall(
     problems += failures
     facts: tuple[FactMatch, ...] = ()
     episodes: tuple[EpisodeMatch, ...] = ()
-    depth = DEPTH
-    while depth <= MAX_DEPTH:
+    depth = max(DEPTH, max_facts, max_episodes)
+    deepest = depth * DEEPER
+    while depth <= deepest:
         search = search_for(question, query, depth)
         found, failures = await _guarded(store.search(question.user_id, search), "facts and episodes", timeout)
         if found is FAILED:

@@ -87,6 +87,16 @@ def test_a_month_that_is_another_word_counts_beside_a_number_or_after_a_preposit
     assert [one.month for one in dates_in(question, NOW)] == [date_asked]
 
 
+@pytest.mark.parametrize(("question", "month"), [("What did we do last March?", 3), ("Who came last May?", 5)])
+def test_a_month_that_is_another_word_counts_after_last(question: str, month: int) -> None:
+    assert [one.month for one in dates_in(question, NOW)] == [month]
+
+
+@pytest.mark.parametrize("question", ["the 90 May guests", "0 May", "May 45", "room 32 August"])
+def test_a_number_that_is_no_day_is_no_day(question: str) -> None:
+    assert dates_in(question, NOW) in ([], [asked(None, 5)], [asked(None, 8)])
+
+
 def test_may_as_a_verb_is_no_month_even_after_this() -> None:
     assert dates_in("I think this may be wrong", NOW) == []
 
@@ -254,6 +264,10 @@ def test_whom_a_question_names(question: str, whose: list[str]) -> None:
 )
 def test_names_of_other_alphabets_are_found(question: str, name: str) -> None:
     assert named(question, [name]) == [0]
+
+
+def test_a_name_that_is_the_beginning_of_a_contraction_is_a_name() -> None:
+    assert named("What did Don say?", ["Don"]) == [0]
 
 
 def test_accents_of_names_matter_as_little_as_those_of_words() -> None:

@@ -104,6 +104,14 @@ def test_items_are_ranked_by_the_nearest_of_their_passages() -> None:
     assert all(-1 <= cosine <= 1 for _, cosine in ranked)
 
 
+def test_a_passage_without_a_direction_brings_its_item_no_nearer() -> None:
+    partition = partition_of(entry(1, "a", "b"), entry(2, "c"))
+    column = vectors_of(partition, {1: np.stack([np.zeros(2, np.float32), at_angle(180)]), 2: at_angle(120)})
+    ranked = list(by_vector(partition, column, asking(at_angle(0)), None))
+    assert [number for number, _ in ranked] == [2, 1]
+    assert [cosine for _, cosine in ranked] == pytest.approx([-0.5, -1.0], abs=0.01)
+
+
 def test_what_has_no_vector_and_what_is_hidden_is_in_no_ranking_by_vector() -> None:
     partition = partition_of(*(entry(n, "a") for n in range(1, 5)))
     column = vectors_of(partition, {1: at_angle(0), 3: at_angle(180), 4: at_angle(10)})
