@@ -23,6 +23,7 @@ from .embedders import check_embedder, resolve_embedder
 from .embedding import embed_items
 from .errors import ConfigError, ConflictError
 from .facts import Facts
+from .index.questions import without_names
 from .items import Episode, EpisodeMatch, Fact, Forgotten, MemoryBlock, MemoryStats, SessionMessage
 from .locations import Location, locate
 from .locks import SessionLocks
@@ -305,7 +306,8 @@ class Memory:
     ) -> tuple[Found[Episode], Found[Fact]]:
         if not question.text.strip():
             return Found({}), Found({})
-        query, _ = await embed_query(self.embedder, question.text, Tuning().recall_timeout_seconds)
+        about = without_names(question.text, await self.store.names(question.user_id))
+        query, _ = await embed_query(self.embedder, about, Tuning().recall_timeout_seconds)
         search = search_for(question, query, max(limit, DEPTH))
         return await self.store.search(question.user_id, replace(search, episodes=episodes, facts=facts))
 

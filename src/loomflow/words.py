@@ -129,10 +129,10 @@ def normal_form(text: str) -> str:
 
     Signs inside or at the front of a word stay, and so do emoji and question marks: `C++` is not `C`, `-5` not `5`.
     """
-    return " ".join(word.rstrip(_CLAUSE_ENDS).lstrip(_QUOTES) or word for word in fold(text).split())
+    return " ".join([word.rstrip(_CLAUSE_ENDS).lstrip(_QUOTES) or word for word in fold(text).split()])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def saying(text: str) -> str:
     """What a text says, for telling repetitions: its normal form without words that carry no meaning of their own.
 

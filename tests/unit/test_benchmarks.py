@@ -14,10 +14,12 @@ METRICS = [
     "recall_scored, 12 episodes",
     "recall_facts, 5 facts",
     "remember, one durable episode",
-    "inject, budget 1,500 tokens",
-    "inject, no budget",
-    "inject, every time another user",
+    "inject, top, budget 1,500 tokens",
+    "inject, fill, budget 1,500 tokens",
+    "inject, top, no budget",
+    "inject, top, every time another user",
     "cold first inject",
+    "first inject of a memory opened anew",
     "loading the embedder",
     "all of it as one process",
     "`import loomflow`",
@@ -26,6 +28,11 @@ METRICS = [
     "wall median",
     "CPU alone",
     "peak MB",
+    "CPU with all that follows",
+    "merging of it",
+    "among all",
+    "memory over the import",
+    *(f"## {head}" for head in ("Calls", "Writing", "Cold start", "Many users", "Growth", "Bulk loading", "To reach")),
 ]
 TABLES = [
     "## Data",
@@ -52,7 +59,10 @@ def test_quick_latency_benchmark_prints_every_metric_and_writes_only_where_told(
     assert done.returncode == 0, done.stderr
     assert [metric for metric in METRICS if metric not in done.stdout] == []
     assert (tmp_path / "latency.md").read_text(encoding="utf-8") == done.stdout.rstrip("\n") + "\n"
-    assert {path.name for path in tmp_path.iterdir()} == {"latency.md", "latency.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"latency.md", "latency.json", "latency_growth.svg"}
+    plot = ET.fromstring((tmp_path / "latency_growth.svg").read_text(encoding="utf-8"))
+    assert len([part for part in plot if part.tag.endswith("polyline")]) == 7
+    assert {"title", "desc"} <= {part.tag.rpartition("}")[2] for part in plot if part.text}
 
 
 def test_corpus_is_the_same_in_every_process_and_questions_use_its_words() -> None:
@@ -68,7 +78,12 @@ for turn in turns:
 asked = corpus.questions(50, 200, 10)
 assert all(set(question.rstrip("?").split()) <= words[user] for user, question in asked)
 assert all(5 <= len(question.split()) <= 9 for _, question in asked)
-print(turns, list(corpus.statements(200, 10)), asked)
+facts = list(corpus.statements(200, 10))
+for user in range(10):
+    name = corpus.user_name(user)
+    assert list(corpus.turns_of(user, 200, 10)) == [turn for turn in turns if turn.user == name]
+    assert list(corpus.statements_of(user, 200, 10)) == [fact for fact in facts if fact.user == name]
+print(turns, facts, asked)
 """
     folder = str(ROOT / "benchmarks")
     command = [sys.executable, "-c", program, folder]

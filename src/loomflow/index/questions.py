@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 
 import regex
 
@@ -109,8 +110,11 @@ def dates_in(question: str, now: datetime) -> list[DateAsked]:
     for found in _DATE.finditer(text):
         day, year = found["day"] or found["day2"], found["year"]
         lead = (found["lead"] or "").strip()
-        if found["month"] in _AMBIGUOUS and not (day or year) and lead in {"", "this", "last"}:
+        is_verb = not lead or (found["month"], lead) == ("may", "this")
+        if found["month"] in _AMBIGUOUS and is_verb and not (day or year):
             continue
+        if not 1 <= int(day or 1) <= 31:
+            day = None
         only_year = years.copy().pop() if len(years) == 1 else None
         asked.append(DateAsked(int(year) if year else only_year, _MONTHS[found["month"]], int(day) if day else None))
     for found in _NUMERIC_DATE.finditer(text):
@@ -152,11 +156,12 @@ def _is_named(name: str, asked: set[str], folded: str) -> bool:
     words = _telling_words(name)
     if not words:
         return False
-    if not name.isascii() and any("\u3040" <= letter <= "\ud7af" for letter in name):
-        return fold(name) in folded
-    return words[0] in asked or words[-1] in asked
+    if words[0] in asked or words[-1] in asked:
+        return True
+    return not name.isascii() and any("\u3040" <= letter <= "\ud7af" for letter in name) and fold(name) in folded
 
 
+@lru_cache(maxsize=100_000)
 def _telling_words(name: str) -> list[str]:
     return [word for word in plain_words(name) if len(word) > 1 and word not in TITLES and word not in STOP_WORDS]
 

@@ -137,7 +137,7 @@ def passages(
     shown = np.ones(partition.size, np.bool_) if hidden is None else ~hidden[partition.of_passages("item")]
     lengths = partition.of_passages("end") - partition.of_passages("start")
     mean = max(float(lengths.mean()), 1.0)
-    batch = min(int(search.chars / mean * 1.5) + 16, MAX_PASSAGES)
+    batch = min(int(search.chars / mean * 1.2) + 8, MAX_PASSAGES)
     for places in _descending(fading, batch, shown):
         yield _hits(partition, found, ranked, places, has_vectors=near is not None)
 

@@ -59,6 +59,7 @@ class _Filling:
         self._pinned, self._bare = pinned_parts(blocks, budget, count, has_items=has_items)
         self._pinned_tokens = count(self._bare)
         self._in: list[Ranked] = []
+        self._tokens = 0
         self._costs: dict[int, int] = {}
         self._reasons: dict[int, str] = {}
 
@@ -124,13 +125,14 @@ class _Filling:
 
     def _add_if_fits(self, items: Sequence[Ranked]) -> bool:
         wanted = [*self._in, *items]
-        if self._count(self._text(wanted)) > self._budget:
+        tokens = self._count(self._text(wanted))
+        if tokens > self._budget:
             return False
-        self._in = wanted
+        self._in, self._tokens = wanted, tokens
         return True
 
     def _room(self) -> int:
-        return self._budget - self._count(self._text(self._in))
+        return self._budget - self._tokens
 
     def _cost(self, item: Ranked) -> int:
         if id(item) not in self._costs:

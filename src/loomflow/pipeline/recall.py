@@ -165,8 +165,9 @@ async def recall(
     blocks = () if read is FAILED else _expect_blocks(read)
     if not question.text.strip():
         return Candidates(blocks, problems=problems)
-    query, failures = await embed_query(embedder, question.text, timeout)
-    problems += failures
+    about, failures = await _without_names(store, question, timeout)
+    query, not_embedded = await embed_query(embedder, about, timeout)
+    problems += failures + not_embedded
     facts: tuple[FactMatch, ...] = ()
     episodes: tuple[EpisodeMatch, ...] = ()
     depth = max(DEPTH, max_facts, max_episodes)
@@ -199,8 +200,7 @@ async def recall_passages(
     blocks = () if read is FAILED else _expect_blocks(read)
     if not question.text.strip():
         return PassageCandidates(blocks, problems=problems)
-    names, failures = await _guarded(store.names(question.user_id), "names", timeout)
-    about = question.text if names is FAILED else without_names(question.text, _expect_names(names))
+    about, failures = await _without_names(store, question, timeout)
     query, not_embedded = await embed_query(embedder, about, timeout)
     problems += failures + not_embedded
     search = replace(
@@ -220,6 +220,12 @@ async def recall_passages(
         if is_enough or wanted > chars * DEEPER:
             return PassageCandidates(blocks, facts, episodes, problems)
         wanted *= DEEPER  # repetitions fill the list: what is behind them is wanted too
+
+
+async def _without_names(store: Store, question: Question, timeout: float) -> tuple[str, tuple[str, ...]]:
+    """What a question is about: without the names of the speakers, which nearly every line is near to."""
+    names, failures = await _guarded(store.names(question.user_id), "names", timeout)
+    return question.text if names is FAILED else without_names(question.text, _expect_names(names)), failures
 
 
 def _text_of(passage: Passage[Episode]) -> str:

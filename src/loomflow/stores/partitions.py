@@ -21,6 +21,10 @@ ReadSegments = Callable[[int, int], Sequence[tuple[int, bytes]]]
 """From the number of an embedder (0: the keyword index) and of a segment to the segments after it, in order."""
 
 
+SMALL = 512
+"""Segments with fewer items are merged before they are appended: one by one, hundreds of single writes take longer."""
+
+
 @dataclass(slots=True)
 class _Entry:
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -53,9 +57,7 @@ class Partitions:
             if partition is None or partition.epoch != epoch:
                 partition = entry.partition = Partition(epoch)
             try:
-                for number, data in read(0, partition.read_up_to):
-                    partition.append(segments.from_bytes(data))
-                    partition.read_up_to = number
+                _read_on(partition, read(0, partition.read_up_to))
                 yield partition
             except (ValueError, IndexError, struct.error) as error:
                 entry.partition = None
@@ -91,3 +93,23 @@ class Partitions:
                 if total <= self._limit:
                     return
                 total -= self._entries.pop(key).nbytes
+
+
+def _read_on(partition: Partition, read: Sequence[tuple[int, bytes]]) -> None:
+    """Append segments, in order, to a partition."""
+    small: list[segments.Segment] = []
+    for number, data in read:
+        segment = segments.from_bytes(data)
+        if len(segment.numbers) < SMALL:
+            small.append(segment)
+        else:
+            _append_merged(partition, small)
+            partition.append(segment)
+        partition.read_up_to = number
+    _append_merged(partition, small)
+
+
+def _append_merged(partition: Partition, small: list[segments.Segment]) -> None:
+    if small:
+        partition.append(small[0] if len(small) == 1 else segments.merge(small))
+        small.clear()

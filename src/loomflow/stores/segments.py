@@ -129,9 +129,12 @@ def merge_small(db: Connection, user_no: int) -> None:
             last = sizes[-1][0]
             parts = [data for _, data in db.execute(SQL["segments_after"], key | {"after": sizes[begin][0] - 1})]
             db.execute(SQL["delete_segments_after"], key | {"after": sizes[begin][0] - 1})
-            for items, data in _merged(embedder, parts):
+            merged = _merged(embedder, parts)
+            for items, data in merged:
                 db.execute(SQL["put_segment"], key | {"no": last, "items": items, "data": data})
                 last += 1
+            if len(merged) > 1:  # of several dimensions: as few as they can be
+                break
 
 
 def _merged(embedder: int, parts: Sequence[bytes]) -> list[tuple[int, bytes]]:
@@ -139,10 +142,11 @@ def _merged(embedder: int, parts: Sequence[bytes]) -> list[tuple[int, bytes]]:
     if embedder == KEYWORDS:
         one = segments.merge([segments.from_bytes(data) for data in parts])
         return [(len(one.numbers), segments.to_bytes(one))]
-    spaces: dict[int, list[CodedVectors]] = defaultdict(list)
-    for data in parts:
+    spaces: dict[int, list[CodedVectors]] = {}
+    for data in parts:  # the dimensions that were written last come last: they are the newest
         coded = vectors.from_bytes(data)
-        spaces[coded.codes.shape[1]].append(coded)
+        size = coded.codes.shape[1]
+        spaces[size] = [*spaces.pop(size, []), coded]
     merged = [vectors.merge(group) for group in spaces.values()]
     return [(len(one.numbers), vectors.to_bytes(one)) for one in merged]
 

@@ -225,6 +225,7 @@ class LifecycleConformance(ConformanceBase):
         await store.change_block("blocks", "b", lambda _: None)
         await store.forget("facts")
         assert set(await store.users()) == {None, "runs"}
+        assert (await store.stats(None, everyone=True, embedder=None)).users == 2
 
     async def test_stats_count_one_user_or_everyone(self, store: Store) -> None:
         await write_some(store)
