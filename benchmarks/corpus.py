@@ -118,6 +118,13 @@ def turns(count: int, users: int = 1, first: int = 0) -> Iterator[Turn]:
     return (turn(number, users) for number in range(first, first + count))
 
 
+def turns_of(user: int, turn_count: int, users: int) -> Iterator[Turn]:
+    """The turns of one user, by number, among so many turns of so many users."""
+    for session in range(user, -(-turn_count // TURNS_PER_SESSION), users):
+        first = session * TURNS_PER_SESSION
+        yield from turns(min(TURNS_PER_SESSION, turn_count - first), users, first)
+
+
 def statement(number: int, users: int = 1) -> Statement:
     """The fact of this number, from 0. Predicates hold many values, so no fact ends another."""
     rng = random.Random(SEED * 2_000_003 + number)
@@ -130,6 +137,11 @@ def statement(number: int, users: int = 1) -> Statement:
 def statements(turn_count: int, users: int = 1) -> Iterator[Statement]:
     """The facts that go with so many turns."""
     return (statement(number, users) for number in range(round(turn_count * FACTS_PER_TURN)))
+
+
+def statements_of(user: int, turn_count: int, users: int) -> Iterator[Statement]:
+    """The facts of one user, by number, that go with so many turns of so many users."""
+    return (statement(number, users) for number in range(user, round(turn_count * FACTS_PER_TURN), users))
 
 
 def questions(count: int, turn_count: int, users: int = 1, user: int | None = None) -> list[tuple[str, str]]:

@@ -1,39 +1,40 @@
-"""The results of `latency.py` as a page: tables, ratios to the peer, and the numbers to reach."""
+"""The results of `latency.py` as a page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from latency_goals import goals
+from latency_growth import growth
+from latency_peers import peers
+from latency_tables import ms, table
 
 NAMES = {
     "recall": "recall_scored, 12 episodes",
     "recall_facts": "recall_facts, 5 facts",
-    "remember": "remember, one durable episode",
-    "inject": "inject, budget 1,500 tokens",
-    "inject_unbounded": "inject, no budget",
-    "inject_everyone": "inject, every time another user",
+    "inject": "inject, top, budget 1,500 tokens",
+    "inject_fill": "inject, fill, budget 1,500 tokens",
+    "inject_unbounded": "inject, top, no budget",
+    "inject_everyone": "inject, top, every time another user",
 }
 PHASES = {
     "imports": "import of `Memory`",
     "embedder": "loading the embedder",
     "first_inject": "cold first inject",
     "second_inject": "second inject",
-    "fresh_process": "all of it as one process",
+    "reopened_inject": "first inject of a memory opened anew",
 }
-INJECT_MS = {"1000": 2.0, "10000": 5.0, "100000": 15.0}
-REMEMBER_MS = {"median": 1.0, "p99": 4.0}
-COLD_MS = 100.0
-IMPORT_MS = 30.0
-TIMES_FASTER = 200.0
-AT = "10000"
+MODES = {"cold": "top", "cold_fill": "fill"}
 
 
 def markdown(results: Mapping[str, Any]) -> str:
     """The page."""
-    parts = [_head(results), _calls(results), _cold(results), _bulk(results), _imports(results)]
-    if "reference" in results:
-        parts.append(_ratios(results))
-    return "\n\n".join([*parts, _targets(results)]) + "\n"
+    parts = [_head(results), _calls(results), _writes(results), _cold(results)]
+    if "many_users" in results:
+        parts.append(_users(results["many_users"]))
+    parts += [growth(results), _bulk(results), _imports(results), peers(results), goals(results)]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _head(results: Mapping[str, Any]) -> str:
@@ -50,12 +51,13 @@ from the environment of the measuring processes, because they make numpy slow ({
 CPU is that of all threads of the process. Times are in milliseconds. Each row is a fresh process; its peak memory
 includes Python, numpy and the embedder. Calls follow one another without a pause, but for "CPU alone": that is the
 median of {repetitions["alone"]} calls with rest before and after, and counts what idle threads burn until they sleep.
+"Embedding" is what the embedding of the question takes of the CPU median.
 Repetitions: {repetitions["reads"]} reads, {repetitions["writes"]} writes, {repetitions["starts"]} cold starts,
 {repetitions["imports"]} imports. Of fewer than 100, the p99 is the highest value. "Loop" is the CPU time that a fixed
 loop of Python took at the end of each process: where it is longer, the machine was slower just then."""
 
 
-def _corpora(results: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+def _corpora(results: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield from ((f"{int(size):,}", values) for size, values in results["sizes"].items())
     many = results.get("many_users")
     if many:
@@ -65,36 +67,75 @@ def _corpora(results: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any
 def _calls(results: Mapping[str, Any]) -> str:
     rows = [
         (
-            episodes, NAMES[case], *_spreads(values[case]), _alone(values[case]),
-            f"{values[case]['peak_mb']:.0f}",
+            episodes, name, *_spreads(values[case]), ms(values[case]["alone_cpu_ms"]),
+            f"{values[case]['embedding_cpu_ms']:.3f}", f"{values[case]['peak_mb']:.0f}",
             f"{values[case]['yardstick_ms']:.0f}",
         )
-        for episodes, values in _corpora(results) for case in NAMES if case in values
+        for episodes, values in _corpora(results) for case, name in NAMES.items() if case in values
     ]  # fmt: skip
-    heads = ("episodes", "call", "CPU median", "CPU p99", "wall median", "wall p99", "CPU alone", "peak MB", "loop")
-    return f"## Calls\n\n{_table(heads, rows)}"
-
-
-def _alone(values: Mapping[str, Any]) -> str:
-    return _ms(values["alone_cpu_ms"]) if "alone_cpu_ms" in values else ""
+    heads = (
+        "episodes", "call", "CPU median", "CPU p99", "wall median", "wall p99", "CPU alone", "embedding", "peak MB",
+        "loop",
+    )  # fmt: skip
+    return f"## Calls\n\n{table(heads, rows)}"
 
 
 def _spreads(values: Mapping[str, Any]) -> list[str]:
-    return [_ms(values[clock][name]) for clock in ("cpu_ms", "wall_ms") for name in ("median", "p99")]
+    return [ms(values[clock][name]) for clock in ("cpu_ms", "wall_ms") for name in ("median", "p99")]
+
+
+def _writes(results: Mapping[str, Any]) -> str:
+    rows: list[Sequence[str]] = []
+    for episodes, values in _corpora(results):
+        written = values["remember"]
+        rows.append(
+            (episodes, f"{written['count']:,}", *_spreads(written), ms(written["whole_cpu_ms"]),
+             f"{written['merging_cpu_ms']:.3f}", f"{written['merges']:,}", ms(written["longest_merge_ms"]),
+             f"{written['yardstick_ms']:.0f}")
+        )  # fmt: skip
+    heads = (
+        "episodes", "writes", "CPU median", "CPU p99", "wall median", "wall p99", "CPU with all that follows",
+        "merging of it", "merges", "longest merge", "loop",
+    )  # fmt: skip
+    return (
+        "## Writing\n\nremember, one durable episode. A background thread merges the index from time to time; some of "
+        "that falls into the calls. The CPU with all that follows is that of all writes, until nothing is left to "
+        f"merge and the file is closed, over their number.\n\n{table(heads, rows)}"
+    )
 
 
 def _cold(results: Mapping[str, Any]) -> str:
     rows: list[Sequence[str]] = []
     for episodes, values in _corpora(results):
-        cold = values["cold"]
-        rows += [
-            (episodes, name, _ms(cold[phase]["cpu_ms"]), _ms(cold[phase]["wall_ms"]))
-            for phase, name in PHASES.items()
-        ]  # fmt: skip
+        for case, mode in MODES.items():
+            cold = values[case]
+            rows += [
+                (episodes, mode, name, ms(cold[phase]["cpu_ms"]), ms(cold[phase]["wall_ms"]))
+                for phase, name in PHASES.items()
+            ]
+        whole = values["cold"]["fresh_process"]
+        rows.append((episodes, "top", "all of it as one process", ms(whole["cpu_ms"]), ms(whole["wall_ms"])))
+    heads = ("episodes", "mode", "phase", "CPU", "wall")
     return (
-        "## Cold start\n\nOf an existing file, in a fresh process, medians. The first four happen one after the other; "
-        "the first inject opens the file, and loads the user's vectors. The last is another process, all of it."
-        f"\n\n{_table(('episodes', 'phase', 'CPU', 'wall'), rows)}"
+        "## Cold start\n\nOf an existing file, in a fresh process, medians. The first five happen one after the other; "
+        "the first inject imports what is left to import, opens the file, and reads the user's index. All of it as one "
+        f"process is another process, which ends after the first inject.\n\n{table(heads, rows)}"
+    )
+
+
+def _users(many: Mapping[str, Any]) -> str:
+    rows: list[Sequence[str]] = []
+    for case, values in many["apart"].items():
+        for kind in ("cold", "warm"):
+            shared, alone = values["shared"][kind], values["alone"][kind]
+            rows.append((NAMES[case], kind, ms(shared), ms(alone), f"{shared / alone:.2f}"))
+    some = next(iter(many["apart"].values()))
+    heads = ("call", "", "among all", "alone", "ratio")
+    return (
+        f"## Many users\n\n{many['episodes']:,} episodes of {many['users']:,} users in one file, and the same calls "
+        f"for {some['users']} of them in files that hold this one user alone. CPU, medians over these users; "
+        f"{some['in_use']:,} others had asked before. Cold is the user's first question, warm a later one, both of "
+        f"files that are open.\n\n{table(heads, rows)}"
     )
 
 
@@ -102,96 +143,25 @@ def _bulk(results: Mapping[str, Any]) -> str:
     rows: list[Sequence[str]] = []
     for episodes, values in _corpora(results):
         built = values["build"]
-        each = built["cpu_s"] * 1000 / built["episodes"]
-        rows.append(
-            (episodes, f"{built['facts']:,}", f"{built['wall_s']:.1f}", _ms(each), f"{built['file_mb']:.1f}",
-             f"{built['peak_mb']:.0f}")
-        )  # fmt: skip
+        if built["loaded"]:
+            each = ms(built["cpu_s"] * 1000 / built["loaded"])
+            sizes = (f"{built['file_mb']:.1f}", f"{built['peak_mb']:.0f}")
+            rows.append((episodes, f"{built['facts']:,}", f"{built['wall_s']:.1f}", each, *sizes))
     heads = ("episodes", "facts", "seconds", "CPU ms an episode", "file MB", "peak MB")
-    return f"## Bulk loading\n\nIn batches of 1,000, embedding included.\n\n{_table(heads, rows)}"
+    return f"## Bulk loading\n\nIn batches of 1,000, embedding included.\n\n{table(heads, rows)}"
 
 
 def _imports(results: Mapping[str, Any]) -> str:
-    rows = [("loomflow", name, values) for name, values in results["imports"].items()]
+    measured: list[tuple[str, Mapping[str, Any]]] = [("loomflow", results["imports"])]
     if "reference" in results:
-        peer = results["reference"]
-        rows += [(peer["package"], name, values) for name, values in peer["imports"].items()]
-    lines = [
-        (whose, f"`{name}`", _ms(values["cpu_ms"]), _ms(values["over_python_ms"]), f"{values['peak_mb']:.0f}")
-        for whose, name, values in rows
-    ]
+        measured.append((results["reference"]["package"], results["reference"]["imports"]))
+    rows = _import_rows(measured)
     heads = ("package", "process", "CPU", "CPU over bare Python", "peak MB")
-    return f"## Imports\n\n{_table(heads, lines)}"
+    return f"## Imports\n\nOf compiled modules, as an installed package has them.\n\n{table(heads, rows)}"
 
 
-def _ratios(results: Mapping[str, Any]) -> str:
-    peer = results["reference"]
-    rows: list[Sequence[str]] = []
-    for size, theirs in peer["sizes"].items():
-        ours = results["sizes"][size]
-        for case, name in NAMES.items():
-            if case in theirs:
-                ours_ms, theirs_ms = (whose[case]["cpu_ms"]["median"] for whose in (ours, theirs))
-                times = (_ms(ours_ms), _ms(theirs_ms), f"{theirs_ms / ours_ms:.1f}")
-                others = [f"{whose[case][key]:.0f}" for key in ("peak_mb", "yardstick_ms") for whose in (ours, theirs)]
-                rows.append((f"{int(size):,}", name, *times, *others))
-    heads = (
-        "episodes",
-        "call",
-        "loomflow CPU",
-        "peer CPU",
-        "ratio",
-        "loomflow MB",
-        "peer MB",
-        "loomflow loop",
-        "peer loop",
-    )
-    return (
-        f"## Peer\n\n`{peer['package']}` of the package index, another library of this name: its SQLite memory with "
-        f"its default embedder, in the same run, on the same corpus and questions. Medians.\n\n{_table(heads, rows)}"
-    )
-
-
-def _targets(results: Mapping[str, Any]) -> str:
-    rows = [(_verdict(value, reached), what, value) for what, value, reached in _goals(results)]
-    return f"## To reach\n\n{_table(('', 'what', 'measured'), rows)}"
-
-
-def _verdict(value: str, reached: bool) -> str:
-    return "not measured" if not value else "PASS" if reached else "FAIL"
-
-
-def _goals(results: Mapping[str, Any]) -> Iterable[tuple[str, str, bool]]:
-    sizes = results["sizes"]
-    ours, theirs = sizes.get(AT), results.get("reference", {}).get("sizes", {}).get(AT)
-    what = f"inject at 10,000 at least {TIMES_FASTER:.0f} times faster (CPU) than the peer's recall_scored"
-    if ours and theirs:
-        times = theirs["recall"]["cpu_ms"]["median"] / ours["inject"]["cpu_ms"]["median"]
-        yield what, f"{times:.0f} times", times >= TIMES_FASTER
-    else:
-        yield what, "", False
-    cold = ours["cold"]["first_inject"]["cpu_ms"] if ours else None
-    yield _goal("cold first inject at 10,000", cold, COLD_MS)
-    yield _goal(
-        "`import loomflow` over bare Python", results["imports"]["import loomflow"]["over_python_ms"], IMPORT_MS
-    )
-    for size, limit in INJECT_MS.items():
-        measured = sizes[size]["inject"]["cpu_ms"]["median"] if size in sizes else None
-        yield _goal(f"inject at {int(size):,}, median", measured, limit)
-    for size, values in sizes.items():
-        for name, limit in REMEMBER_MS.items():
-            yield _goal(f"remember at {int(size):,}, {name}", values["remember"]["cpu_ms"][name], limit)
-
-
-def _goal(what: str, measured: float | None, limit: float) -> tuple[str, str, bool]:
-    value = "" if measured is None else f"{_ms(measured)} ms"
-    return f"{what}: at most {limit:g} ms CPU", value, measured is not None and measured <= limit
-
-
-def _ms(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def _import_rows(measured: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[Sequence[str]]:
+    for package, costs in measured:
+        for statement, cost in costs.items():
+            times = (ms(cost["cpu_ms"]), ms(cost["over_python_ms"]), f"{cost['peak_mb']:.0f}")
+            yield (package, f"`{statement}`", *times)

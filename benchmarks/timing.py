@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 Argument = TypeVar("Argument")
@@ -77,6 +78,15 @@ def peak_mb() -> float:
     """Highest resident memory of this process so far, in megabytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (1e6 if sys.platform == "darwin" else 1e3), 1)
+
+
+def resident_mb() -> float:
+    """Resident memory of this process now, in megabytes; where there is no `/proc`, its highest so far."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return peak_mb()
+    return round(pages * resource.getpagesize() / 1e6, 1)
 
 
 def yardstick() -> float:

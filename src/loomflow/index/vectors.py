@@ -16,7 +16,7 @@ import simsimd
 from numpy.typing import NDArray
 
 MAX_ERROR: Final = 0.01
-"""Of a cosine between a code and a question's code, for vectors of 64 dimensions and more as embedders make them; typical
+"""Of a cosine between two codes, for vectors of 64 dimensions and more as embedders make them; typical
 errors are a tenth of it. A vector of one large component and many tiny ones loses the tiny ones."""
 
 _LEVELS = 127
