@@ -150,7 +150,10 @@ INSERT INTO embedders (name) VALUES (:name) ON CONFLICT (name) DO NOTHING;
 
 -- name: counts
 SELECT
-    (SELECT count(*) FROM users WHERE :user_no IS NULL OR no = :user_no),
+    (SELECT count(*) FROM users u WHERE (:user_no IS NULL OR u.no = :user_no)
+        AND (EXISTS (SELECT 1 FROM blocks WHERE user_no = u.no) OR EXISTS (SELECT 1 FROM facts WHERE user_no = u.no)
+          OR EXISTS (SELECT 1 FROM episodes WHERE user_no = u.no)
+          OR EXISTS (SELECT 1 FROM open_runs WHERE user_no = u.no))),
     (SELECT count(*) FROM (SELECT DISTINCT user_no, session_id FROM episodes WHERE :user_no IS NULL OR user_no = :user_no)),
     (SELECT count(*) FROM blocks WHERE :user_no IS NULL OR user_no = :user_no),
     (SELECT count(*) FROM facts WHERE retired_at IS NULL AND (:user_no IS NULL OR user_no = :user_no)),
