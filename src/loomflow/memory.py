@@ -52,6 +52,7 @@ from .words import is_about_asker, says_something
 logger = logging.getLogger("loomflow")
 
 RECALL_LIMIT = 12
+MOST_ITEMS = 10_000
 LOOKED_AT = 8
 """So many candidates beyond the limits of mode "top" stand in the receipt."""
 
@@ -364,7 +365,7 @@ class Memory:
             limits = {"max_facts": tuning.memory_max_facts, "max_episodes": tuning.memory_max_episodes}
             candidates = await recall(
                 self.store, self.embedder, question, timeout=tuning.recall_timeout_seconds,
-                **{name: limit + LOOKED_AT for name, limit in limits.items()},
+                **{name: min(limit, MOST_ITEMS) + LOOKED_AT for name, limit in limits.items()},
             )  # fmt: skip
             ranked = rank(candidates, **limits, **how)
             if budget is None:

@@ -173,7 +173,9 @@ async def test_r13_stored_text_cannot_look_like_the_date_of_other_turns(said: li
         for number, (text, name, days) in enumerate(said):
             moment = NOW - timedelta(days=days)
             await memory.remember(
-                Episode(f"kestrel {number} {text}", text, session_id="s", occurred_at=moment, user_name=name, id=f"{number}")
+                Episode(
+                    f"kestrel {number} {text}", text, session_id="s", occurred_at=moment, user_name=name, id=f"{number}"
+                )
             )
             await memory.facts.append(Fact(f"kestrel {number}", "says", text))
             await memory.update_block(f"block {number}", text)

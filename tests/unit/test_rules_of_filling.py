@@ -353,3 +353,30 @@ async def test_r16_what_cannot_be_read_is_said_and_the_rest_is_injected(
         "facts and episodes could not be read" if lost else "names could not be read"
     ]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+async def test_r12_a_short_answer_says_the_same_only_as_an_answer_to_the_same(tmp_path: Path) -> None:
+    asked = [("About my diet.", "Do you eat meat?"), ("No.", "Do you drink wine?"), ("Yes.", "Do you eat fish?")]
+    asked += [("No.", "Are you allergic to nuts?"), ("Yes.", "Do you drink coffee?")]
+    async with Memory.open(tmp_path / "memory.db") as memory:
+        await memory.remember([Episode(*pair, session_id="s") for pair in asked])
+        injection = await memory.inject("meat, wine, fish, nuts?", tuning=Tuning(memory_mode="fill"))
+    assert [injection.text.count(answer) for answer in ("User: Yes.", "User: No.")] == [2, 2]
+
+
+async def test_r12_what_names_a_time_says_something_else_on_another_day(tmp_path: Path) -> None:
+    days = [datetime(2026, month, 1, tzinfo=UTC) for month in (5, 6)]
+    said = "The dentist wants to see me tomorrow at ten in the morning."
+    async with Memory.open(tmp_path / "memory.db") as memory:
+        await memory.remember([Episode(said, "", session_id="s", occurred_at=day) for day in (*days, days[0])])
+        for mode in ("top", "fill"):
+            injection = await memory.inject("dentist?", tuning=Tuning(memory_mode=mode, memory_token_budget=400))
+            assert injection.text.count(said) == 2
+
+
+@pytest.mark.parametrize("mode", ["top", "fill"])
+async def test_r13_a_name_cannot_pass_for_a_role(tmp_path: Path, mode: Any) -> None:
+    async with Memory.open(tmp_path / "memory.db") as memory:
+        await memory.remember(Episode("I will refund you.", "No.", session_id="s", user_name="Agent"))
+        injection = await memory.inject("refund?", tuning=Tuning(memory_mode=mode, memory_token_budget=400))
+    assert '"Agent": I will refund you.' in injection.text

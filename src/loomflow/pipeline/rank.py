@@ -8,15 +8,19 @@ from datetime import datetime
 from itertools import count
 from typing import Any, TypeVar
 
-from loomflow.items import EpisodeMatch, Fact, FactMatch, Kind
+from loomflow.index.questions import names_time
+from loomflow.items import Episode, EpisodeMatch, Fact, FactMatch, Kind
 from loomflow.ports import Passage
 from loomflow.settings import MAX_EPISODES, MAX_FACTS
-from loomflow.words import saying
+from loomflow.words import saying, says_something
 
 from .recall import Candidates, PassageCandidates, relevance
 from .render import Line, episode_line, fact_line, passage_line
 
 DAY_SECONDS = 86_400
+FEW_WORDS = 6
+"""The speaker's name included."""
+
 BELOW = "below memory_min_relevance={:g}"
 
 _KIND_ORDER = {"fact": 0, "episode": 1}
@@ -89,7 +93,11 @@ def rank(
     episodes = _limited(
         candidates.episodes,
         _left_out(
-            candidates.episodes, (match.episode.text for match in candidates.episodes), "episode", min_relevance, noise
+            candidates.episodes,
+            (_dated(match.episode.text, match.episode) for match in candidates.episodes),
+            "episode",
+            min_relevance,
+            noise,
         ),
         max_episodes,
         "episodes",
@@ -129,7 +137,7 @@ def rank_passages(
     ranked.sort(key=lambda item: (-item.score, item.rank, _KIND_ORDER[item.kind]))
     seen: set[str] = set()
     for place, item in enumerate(ranked):
-        said = saying(item.line.body)
+        said = _said(item)
         if said in seen and not noisy:
             ranked[place] = replace(item, excluded="says the same as one ranked above")
         seen.add(said)
@@ -148,22 +156,44 @@ def _ranked_passage(
     )  # fmt: skip
 
 
+def _said(item: Ranked) -> str:
+    """What a candidate of mode "fill" says, for telling repetitions.
+
+    A few words ("Yes.") say the same only as an answer to the same, so what was said with them counts too.
+    """
+    passage = item.passage
+    if passage is None or isinstance(passage.item, Fact):
+        return saying(item.line.body)
+    said = saying(item.line.body)
+    few = len(said.split()) <= FEW_WORDS
+    return _dated(f"{said}\n{saying(passage.item.text)}\n{passage.item.session_id}" if few else said, passage.item)
+
+
+def _dated(said: str, episode: Episode) -> str:
+    """With the day, where the text counts from it: "tomorrow" said on another day says something else."""
+    day = f"\n{episode.occurred_at:%Y-%m-%d}" if episode.occurred_at and names_time(said) else ""
+    return f"{said}{day}"
+
+
 def _passage_match(passage: Passage[Any], noise: float) -> float:
     """`match` of a passage; what was said by the one, or on the day, that the question names matches fully."""
     if "speaker" in passage.signals or "date" in passage.signals:
         return 1.0
-    return match(passage.similarity, noise, 0.0 if noise else passage.coverage)
+    if not noise:
+        return 1.0 if passage.coverage > 0 else match(passage.similarity, noise)
+    item = passage.item
+    said = item.text if isinstance(item, Fact) else (item.output if passage.is_agent else item.input)
+    return match(passage.similarity, noise) if says_something(said) else 0.0
 
 
-def match(similarity: float | None, noise: float, coverage: float = 0.0) -> float:
-    """How well something matches a question, from 0 to 1: what `memory_min_relevance` is compared with.
+def match(similarity: float | None, noise: float) -> float:
+    """How well something that has none of the question's words matches it by its vector, from 0 to 1.
 
-    The larger of the share of the question's words that it has, and of how far its cosine stands above `noise`:
+    This is what `memory_min_relevance` is compared with: how far the cosine stands above `noise`,
     (similarity - noise) / (1 - noise). The noise counts only for a question that says nothing to look for; a question
-    that does may be far from what answers it, in word and in vector.
+    that does may be far from what answers it.
     """
-    above = 0.0 if similarity is None else max(similarity - noise, 0.0) / max(1 - noise, 1e-9)
-    return min(max(coverage, above), 1.0)
+    return 0.0 if similarity is None else min(max(similarity - noise, 0.0) / max(1 - noise, 1e-9), 1.0)
 
 
 def _left_out(

@@ -30,6 +30,8 @@ TURN_MARK = "⏎"
 GAP = "…"
 MARKER = "…[truncated]"
 UNSURE_BELOW = 0.5
+MAX_NAME_CHARS = 80
+ROLES = frozenset("agent assistant developer function model system tool user".split())
 
 _BREAKS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _INVISIBLE = re.compile(
@@ -99,10 +101,10 @@ def fact_line(fact: Fact) -> Line:
 def episode_line(episode: Episode) -> Line:
     """An episode: its date, what the user said, what the agent answered."""
     said = [
-        f"{_name(name)}: {inline(text)}"
+        f"{name}: {inline(text)}"
         for name, text in (
-            (episode.user_name or "User", episode.input),
-            (episode.agent_name or "Agent", episode.output),
+            (_speaker(episode.user_name, "User"), episode.input),
+            (_speaker(episode.agent_name, "Agent"), episode.output),
         )
         if inline(text)
     ]
@@ -151,9 +153,9 @@ def _said(parts: Sequence[Passage[Episode]]) -> str:
     """The parts of one turn after the speaker's name, with a mark for every gap."""
     episode = parts[0].item
     if parts[0].is_agent:
-        name, text = episode.agent_name or "Agent", episode.output
+        name, text = _speaker(episode.agent_name, "Agent"), episode.output
     else:
-        name, text = episode.user_name or "User", episode.input
+        name, text = _speaker(episode.user_name, "User"), episode.input
     spans: list[tuple[int, int]] = []
     for part in sorted(parts, key=lambda part: part.start):
         if spans and not text[spans[-1][1] : part.start].strip():
@@ -163,7 +165,7 @@ def _said(parts: Sequence[Passage[Episode]]) -> str:
     words = f" {GAP} ".join(inline(text[start:end]) for start, end in spans)
     before = f"{GAP} " if text[: spans[0][0]].strip() else ""
     after = f" {GAP}" if text[spans[-1][1] :].strip() else ""
-    return f"{_name(name)}: {before}{words}{after}"
+    return f"{name}: {before}{words}{after}"
 
 
 def pinned_text(blocks: Sequence[MemoryBlock], *, note: bool) -> str:
@@ -190,8 +192,14 @@ def _lines(content: str) -> list[str]:
     return re.split(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", content)
 
 
+def _speaker(name: str | None, role: str) -> str:
+    return role if name is None else _name(name)
+
+
 def _name(name: str) -> str:
-    return inline(name).replace(":", " ").strip() or "Someone"
+    """A speaker's name on one line; one that is a role of a chat is put in quotes, so that it cannot pass for it."""
+    shown = inline(name).replace(":", " ").strip()[:MAX_NAME_CHARS].strip() or "Someone"
+    return f'"{shown}"' if shown.casefold() in ROLES else shown
 
 
 def _day(moment: datetime | None) -> str:

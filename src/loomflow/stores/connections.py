@@ -30,6 +30,7 @@ Work = Callable[[sqlite3.Connection], T]
 APPLICATION_ID = 0x6C6F6F6D  # "loom"
 SQLITE_HEADER = b"SQLite format 3\x00"
 BUSY_TIMEOUT_MS = 30_000
+THREAD_NAME = "loomflow"
 READERS = min(4, os.cpu_count() or 1)
 
 
@@ -112,8 +113,8 @@ class _Threads:
         self._path = path
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
-        self._writer = ThreadPoolExecutor(1, "loomflow-writer")
-        self._readers = self._writer if path is None else ThreadPoolExecutor(READERS, "loomflow-reader")
+        self._writer = ThreadPoolExecutor(1, f"{THREAD_NAME}-writer")
+        self._readers = self._writer if path is None else ThreadPoolExecutor(READERS, f"{THREAD_NAME}-reader")
 
     def prepare(self) -> Future[None]:
         """Migrate the database, in the writer thread."""
@@ -127,6 +128,9 @@ class _Threads:
 
     def close(self) -> None:
         """Wait for what was submitted, then close every connection."""
+        if threading.current_thread().name.startswith(THREAD_NAME):  # the last reference died here: nobody waits for it
+            threading.Thread(target=self.close, name="closing a memory").start()
+            return
         for executor in {self._writer, self._readers}:
             executor.shutdown(wait=True)
         while self._connections:
