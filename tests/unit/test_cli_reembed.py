@@ -139,7 +139,7 @@ def test_the_batch_that_the_help_names_is_the_one_that_is_used(url: str, server:
     store(url, 0, "bo", facts=5)
     server.clear()
     run("memory", "reembed", "--embedder", HOSTED, "--batch", "3")
-    # One word to see that it works, one to see that the vectors of the anonymous user have its length, then the batches.
+    # One word to see that it works, one for the length of the vectors that are there, then the batches.
     assert [len(one.inputs) for one in server.embeddings] == [1, 1, 3, 2]
 
 
