@@ -146,8 +146,8 @@ class Passage(Generic[Item]):
         relevance: the score on a scale from 0 to 1.
         signals: what it is made of, by name; those that are 0 are left out.
         number: its item's place in the order of writing.
-        coverage: the share of the question's words that stand in it or near it, by how telling they are and how
-            near they stand, 0 to 1.
+        coverage: how much of the question's words stand in it or near it, by how telling they are and how near they
+            stand: 0 for none of them; the BM25 score over the most that it could be, so below 1 even for all.
         similarity: its cosine with the question; None without vectors.
     """
 

@@ -59,7 +59,7 @@ class Partitions:
             try:
                 _read_on(partition, read(0, partition.read_up_to))
                 yield partition
-            except (ValueError, IndexError, struct.error) as error:
+            except (ValueError, IndexError, TypeError, struct.error) as error:
                 entry.partition = None
                 raise StoreError(f"the search index is damaged: {error}") from error
             entry.nbytes = OVERHEAD + partition.nbytes

@@ -175,7 +175,7 @@ def _read(module: Any, data: bytes) -> Any:
     """What `data` encodes; None if it is damaged."""
     try:
         return module.from_bytes(data)
-    except (ValueError, struct.error):
+    except (ValueError, TypeError, struct.error):
         return None
 
 

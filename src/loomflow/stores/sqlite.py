@@ -211,7 +211,10 @@ class SQLiteStore(BaseStore):
         self, user: str | None, search: Search, now: datetime
     ) -> tuple[list[Passage[Episode]], list[Passage[Fact]]]:
         def work(db: Connection, user_no: int) -> tuple[list[Passage[Episode]], list[Passage[Fact]]]:
-            episodes, facts = (self._searcher.best_passages(db, kind, user_no, search, now) for kind in (EPISODE, FACT))
+            kinds = ((EPISODE, search.episodes), (FACT, search.facts))
+            episodes, facts = (
+                self._searcher.best_passages(db, kind, user_no, search, now) if wanted else [] for kind, wanted in kinds
+            )
             built = {row[0]: episode_of(row, user) for _, row in episodes}
             return (
                 [passage_of(hit, built[hit.number]) for hit, _ in episodes],
