@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from itertools import count
 from typing import Any, TypeVar
 
@@ -86,7 +86,9 @@ def rank(
     """
     facts = _limited(
         candidates.facts,
-        _left_out(candidates.facts, (match.fact.text for match in candidates.facts), "fact", min_relevance, noise),
+        _left_out(
+            candidates.facts, ((match.fact.text, None) for match in candidates.facts), "fact", min_relevance, noise
+        ),
         max_facts,
         "facts",
     )
@@ -94,7 +96,7 @@ def rank(
         candidates.episodes,
         _left_out(
             candidates.episodes,
-            (_dated(match.episode.text, match.episode) for match in candidates.episodes),
+            ((match.episode.text, match.episode.occurred_at) for match in candidates.episodes),
             "episode",
             min_relevance,
             noise,
@@ -135,12 +137,10 @@ def rank_passages(
         for place, passage in enumerate(passages)
     ]
     ranked.sort(key=lambda item: (-item.score, item.rank, _KIND_ORDER[item.kind]))
-    seen: set[str] = set()
+    seen = _Seen()
     for place, item in enumerate(ranked):
-        said = _said(item)
-        if said in seen and not noisy:
+        if seen.before(_said(item), None if item.passage is None else _moment(item.passage.item)) and not noisy:
             ranked[place] = replace(item, excluded="says the same as one ranked above")
-        seen.add(said)
     return tuple(ranked)
 
 
@@ -166,13 +166,29 @@ def _said(item: Ranked) -> str:
         return saying(item.line.body)
     said = saying(item.line.body)
     few = len(said.split()) <= FEW_WORDS
-    return _dated(f"{said}\n{saying(passage.item.text)}\n{passage.item.session_id}" if few else said, passage.item)
+    return f"{said}\n{saying(passage.item.text)}\n{passage.item.session_id}" if few else said
 
 
-def _dated(said: str, episode: Episode) -> str:
-    """With the day, where the text counts from it: "tomorrow" said on another day says something else."""
-    day = f"\n{episode.occurred_at:%Y-%m-%d}" if episode.occurred_at and names_time(said) else ""
-    return f"{said}{day}"
+def _moment(item: Episode | Fact) -> datetime | None:
+    return item.occurred_at if isinstance(item, Episode) else None
+
+
+class _Seen:
+    """What was said so far, best ranked first."""
+
+    def __init__(self) -> None:
+        self._days: dict[str, set[date | None]] = {}
+
+    def before(self, said: str, moment: datetime | None) -> bool:
+        """Whether it was said before; from now on it was.
+
+        A text that names a time says something else on another day: "tomorrow".
+        """
+        day = None if moment is None else moment.date()
+        days = self._days.setdefault(said, set())
+        repeats = bool(days) and (day in days or not names_time(said))
+        days.add(day)
+        return repeats
 
 
 def _passage_match(passage: Passage[Any], noise: float) -> float:
@@ -197,7 +213,11 @@ def match(similarity: float | None, noise: float) -> float:
 
 
 def _left_out(
-    matches: Sequence[Match], texts: Iterable[str], kind: Kind, min_relevance: float, noise: float
+    matches: Sequence[Match],
+    texts: Iterable[tuple[str, datetime | None]],
+    kind: Kind,
+    min_relevance: float,
+    noise: float,
 ) -> Iterator[str]:
     """For each match, best first, why it is left out: as a repetition or as noise; empty if it is not.
 
@@ -234,10 +254,8 @@ def _ranked_episode(match: EpisodeMatch, place: int, why: str, now: datetime, ha
     )  # fmt: skip
 
 
-def _repetitions(texts: Iterable[str], kind: Kind) -> Iterator[str]:
-    """For each text, best first, why it is left out as a repetition; empty if it says something new."""
-    seen: set[str] = set()
-    for text in texts:
-        said = saying(text)
-        yield f"says the same as a better ranked {kind}" if said in seen else ""
-        seen.add(said)
+def _repetitions(texts: Iterable[tuple[str, datetime | None]], kind: Kind) -> Iterator[str]:
+    """For each text with its time, best first, why it is left out as a repetition; empty if it says something new."""
+    seen = _Seen()
+    for text, moment in texts:
+        yield f"says the same as a better ranked {kind}" if seen.before(saying(text), moment) else ""

@@ -37,6 +37,7 @@ class Partitions:
 
     def __init__(self, limit: int = CACHE_BYTES) -> None:
         self._limit = limit
+        self._nbytes = 0
         self._lock = threading.Lock()
         self._entries: OrderedDict[tuple[int, int], _Entry] = OrderedDict()
 
@@ -62,7 +63,11 @@ class Partitions:
             except (ValueError, IndexError, TypeError, struct.error) as error:
                 entry.partition = None
                 raise StoreError(f"the search index is damaged: {error}") from error
-            entry.nbytes = OVERHEAD + partition.nbytes
+            nbytes = OVERHEAD + partition.nbytes
+            with self._lock:
+                if self._entries.get(key) is entry:
+                    self._nbytes += nbytes - entry.nbytes
+                    entry.nbytes = nbytes
             if not partition.size:  # nothing to keep, of a user who may never come again
                 self._drop(key, entry)
         self._shrink()
@@ -80,19 +85,18 @@ class Partitions:
         """Drop everything."""
         with self._lock:
             self._entries.clear()
+            self._nbytes = 0
 
     def _drop(self, key: tuple[int, int], entry: _Entry) -> None:
         with self._lock:
             if self._entries.get(key) is entry:
                 del self._entries[key]
+                self._nbytes -= entry.nbytes
 
     def _shrink(self) -> None:
         with self._lock:
-            total = sum(entry.nbytes for entry in self._entries.values())
-            for key in list(self._entries)[:-1]:
-                if total <= self._limit:
-                    return
-                total -= self._entries.pop(key).nbytes
+            while self._nbytes > self._limit and len(self._entries) > 1:
+                self._nbytes -= self._entries.popitem(last=False)[1].nbytes
 
 
 def _read_on(partition: Partition, read: Sequence[tuple[int, bytes]]) -> None:
