@@ -64,17 +64,11 @@ def episode_columns(episode: Episode, user_no: int, turn: int) -> dict[str, obje
 def episode_of(row: Row, user: str | None) -> Episode:
     """An episode from: no, id, session_id, occurred_at, input, output, user_name, agent_name, metadata, ..."""
     _, id_, session_id, occurred_at, input_, output, user_name, agent_name, metadata = row[:9]
-    return Episode(
-        input_,
-        output,
-        user_id=user,
-        session_id=session_id,
-        occurred_at=from_micros(occurred_at),
-        id=id_,
-        metadata=_metadata(metadata),
-        user_name=user_name,
-        agent_name=agent_name,
-    )
+    return _trusted(
+        Episode,
+        input=input_, output=output, session_id=session_id, user_id=user, occurred_at=from_micros(occurred_at),
+        id=id_, metadata=_metadata(metadata), user_name=user_name, agent_name=agent_name,
+    )  # fmt: skip
 
 
 def turn_of(row: Row, user: str | None) -> Turn:
@@ -115,20 +109,21 @@ def fact_of(row: Row, user: str | None) -> Fact:
         _, id_, subject, predicate, object_, valid_from, valid_until, recorded_at, retired_at,
         confidence, source_episode_id, metadata,
     ) = row  # fmt: skip
-    return Fact(
-        subject,
-        predicate,
-        object_,
-        user_id=user,
-        valid_from=_maybe_from_micros(valid_from),
-        valid_until=_maybe_from_micros(valid_until),
-        recorded_at=_maybe_from_micros(recorded_at),
-        retired_at=_maybe_from_micros(retired_at),
-        confidence=confidence,
-        source_episode_id=source_episode_id,
-        id=id_,
+    return _trusted(
+        Fact,
+        subject=subject, predicate=predicate, object=object_, user_id=user, valid_from=_maybe_from_micros(valid_from),
+        valid_until=_maybe_from_micros(valid_until), recorded_at=_maybe_from_micros(recorded_at),
+        retired_at=_maybe_from_micros(retired_at), confidence=confidence, source_episode_id=source_episode_id, id=id_,
         metadata=_metadata(metadata),
-    )
+    )  # fmt: skip
+
+
+def _trusted(kind: type[Item], **fields: Any) -> Item:
+    """An item of fields that were checked before they were written: checking twice costs more than reading."""
+    item = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(item, name, value)
+    return item
 
 
 def _metadata(text: str) -> Mapping[str, Any]:
