@@ -1,68 +1,39 @@
-"""How a new fact changes what is believed: supersession over valid time and recorded time, as a pure function.
+"""How a new fact changes what is believed: supersession over valid time and recorded time, as pure functions.
 
 Nothing is overwritten. What changes is a new version with its own `recorded_at`, and the version before it is retired
 at that moment. The two time axes are those of Snodgrass, "Developing Time-Oriented Database Applications in SQL",
 2000.
 
-Only a fact with the same subject and the same single-valued predicate can be superseded. Which predicates those are is
-a list of names and endings; every other predicate gathers values, because a true fact that is retired by mistake (a
-second allergy) does more harm than an old one that stays (it ranks below the new one and can be retracted).
+What is believed about one thing (a subject and a single-valued predicate, or one value of another predicate) is always
+what follows from all that was told about it, whatever the order in which it was told:
+
+- A value is true from its `valid_from`; where that was not told, from the moment of the telling.
+- It ends when it was told to end, or when the next value begins.
+- A value that was over when it was told, and began nobody knows when, goes before what is known and ends nothing.
+- The same value told again is one fact with several sources, unless another value was true in between.
+- The last telling of an end counts. Telling after the end that it has been true since before the end opens it again.
+- What an agent or a tool said only fills the time of which the user said nothing.
+
+Which predicates are single-valued: see `loomflow.predicates`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
+from itertools import pairwise
 
 from .checks import EARLIEST
-from .items import Fact
+from .items import Fact, Source
+from .predicates import fact_key, is_single_valued
 from .words import normal_form
 
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+MAX_SOURCES = 32
+"""So many tellings of a fact are kept: the one that began it, the first and the last ones."""
 
-SINGLE_VALUED = frozenset(
-    name.strip()
-    for name in """
-    name, full name, first name, last name, nickname, age, birthday, born on, born in, date of birth, birthplace,
-    gender, pronouns, lives in, lives at, live in, resides in, residence, home, home city, home town, hometown,
-    city, country, town, state, address, location, located in, based in, moved to, current city, current location,
-    timezone, time zone, native language, preferred language, language preference, works at, works for, work at,
-    work for, employer, employed by, company, workplace, job, job title, title, role, position, occupation,
-    profession, works as, is employed at, is employed by, reports to, manager, boss, salary, department, married
-    to, spouse, wife, husband, partner, fiance, marital status, relationship status, email, email address, phone,
-    phone number, mobile, username, handle, website, status, mood, weight, height, blood type, diet, nationality,
-    religion, school, university, studies at, attends, major, plan, subscription, tier, account number, passport
-    number
-    """.split(",")
-)
-"""Predicates that hold one value at a time, in normal form."""
-
-SINGLE_VALUED_STARTS = ("favorite ", "favourite ", "current ", "preferred ", "primary ", "main ", "default ")
-SINGLE_VALUED_ENDS = (" name", " email", " phone", " address", " status", " birthday", " age", " timezone")
-
-
-def predicate_key(predicate: str) -> str:
-    """A predicate in the form in which it is compared: `Lives_In`, `livesIn` and `lives in` are one."""
-    return normal_form(_CAMEL.sub(" ", predicate).replace("_", " ").replace("-", " "))
-
-
-@lru_cache(maxsize=4096)
-def is_single_valued(predicate: str) -> bool:
-    """Whether a subject has one value at a time for this predicate.
-
-    >>> is_single_valued("lives_in"), is_single_valued("allergic_to")
-    (True, False)
-    """
-    key = predicate_key(predicate)
-    return key in SINGLE_VALUED or key.startswith(SINGLE_VALUED_STARTS) or key.endswith(SINGLE_VALUED_ENDS)
-
-
-def fact_key(fact: Fact) -> tuple[str, str]:
-    """Subject and predicate in normal form: facts with equal keys are about the same thing."""
-    return normal_form(fact.subject), predicate_key(fact.predicate)
+SingleValued = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,155 +44,374 @@ class FactChanges:
     add: tuple[Fact, ...] = ()
 
 
-def supersede(believed: Iterable[Fact], new: Fact) -> FactChanges:
+def supersede(believed: Iterable[Fact], new: Fact, single_valued: SingleValued = is_single_valued) -> FactChanges:
     """Say how `new` changes the facts believed now.
 
     Args:
-        believed: versions not retired that share the key of `new`, or its id; others are left alone.
+        believed: versions not retired that share the key of `new`, or its id; others are left alone. One with the id of
+            `new` is corrected: what was told in its place no longer counts.
         new: the fact as told, with `id` and `recorded_at` set.
+        single_valued: which predicates hold one value at a time.
 
     Returns:
-        The versions to retire and to add, the one that carries what was told last; empty if it is known to the letter.
+        The versions to retire and to add, the one that carries what was told last; empty if it changes nothing.
     """
     believed = list(believed)
     old = next((fact for fact in believed if fact.id == new.id), None)
-    peers = [fact for fact in believed if fact_key(fact) == fact_key(new) and fact is not old]
-    if old is not None:
-        return _replace(old, _corrected(old, new), peers)
-    restated = [fact for fact in peers if _restates(new, fact)]
-    told_before = max(restated, key=lambda fact: (_times(fact) == _times(new), started(fact)), default=None)
-    if told_before is not None:
-        others = [fact for fact in peers if fact is not told_before]
-        return _replace(told_before, _confirmed(told_before, new, others), others)
-    return _placed(peers, new)
+    told = new if old is None else _corrected(old, new)
+    concerned = [fact for fact in believed if fact is old or are_of_one_thing(fact, told, single_valued)]
+    if any(fact == replace(told, id=fact.id) for fact in concerned):
+        return FactChanges()  # known to the letter
+    source = source_of(told)
+    if old is not None and told.told_at is None:  # what is corrected now was meant when it was first told
+        source = replace(source, told_at=min(claim.source.told_at for claim in _claims(old)))
+    claims = [claim for fact in concerned if fact is not old for claim in _claims(fact)]
+    return _changes(concerned, claims, source.recorded_at, _Claim(told, source, told))
 
 
-def started(fact: Fact) -> datetime:
-    """When a fact began, for ordering: its `valid_from`, else when it was recorded.
+def settle(believed: Iterable[Fact], moment: datetime) -> FactChanges:
+    """Say what follows anew from the sources of facts of one thing, some of which were taken away.
 
-    One that was over when it was recorded, and began nobody knows when, began before everything.
+    Args:
+        believed: the facts, all of one thing; those without sources are retired.
+        moment: when the sources were taken away.
     """
-    assert fact.recorded_at is not None, "facts are ordered after recorded_at is set"
-    if fact.valid_from is not None:
-        return fact.valid_from
-    return EARLIEST if _was_over(fact) else fact.recorded_at
+    believed = list(believed)
+    return _changes(believed, [claim for fact in believed for claim in _claims(fact)], moment, None)
 
 
-def _was_over(fact: Fact) -> bool:
-    assert fact.recorded_at is not None
-    return fact.valid_from is None and fact.valid_until is not None and fact.valid_until <= fact.recorded_at
+def adopt(believed: Iterable[Fact], fact: Fact, moment: datetime) -> FactChanges:
+    """Say what follows when a fact that was about something else joins the facts of one thing, with its sources."""
+    believed = list(believed)
+    claims = [claim for one in (*believed, fact) for claim in _claims(one)]
+    return _changes(believed, claims, moment, None)
 
 
-def _known_start(fact: Fact) -> datetime | None:
-    """The start to write down before `recorded_at` moves on: unknown only for what was over when it was told."""
-    return None if _was_over(fact) else started(fact)
+def without(fact: Fact, is_gone: Callable[[Source], bool]) -> Fact | None:
+    """A version without some of its tellings; None if nothing is left of it. To be settled after that."""
+    sources = fact.sources or (source_of(fact),)
+    kept = tuple(source for source in sources if not is_gone(source))
+    if not kept:
+        return None
+    episodes = [source.episode_id for source in kept if source.episode_id is not None]
+    quotes = [source.quote for source in kept if source.quote is not None]
+    return replace(
+        fact, sources=kept, origin=kept[-1].origin, source_episode_id=episodes[-1] if episodes else None,
+        quote=quotes[-1] if quotes else None,
+    )  # fmt: skip
 
 
-def _restates(new: Fact, old: Fact) -> bool:
-    """Whether `new` says of a time that `old` covers what `old` says."""
-    if normal_form(new.object) != normal_form(old.object):
+def told_times(fact: Fact) -> tuple[datetime | None, datetime | None]:
+    """The valid time that was told, without what follows from other values."""
+    claims = _claims(fact)
+    first = min(claims, key=lambda claim: claim.place)
+    return first.source.valid_from, _Span(claims, first.start).told_end()[0]
+
+
+def are_of_one_thing(a: Fact, b: Fact, single_valued: SingleValued = is_single_valued) -> bool:
+    """Whether two facts share a time line: one subject and predicate, and one value where values gather."""
+    if fact_key(a) != fact_key(b):
         return False
-    if _times(new) == _times(old):
-        return True
-    if _was_over(new):
-        return old.valid_from is None or old.valid_from < (new.valid_until or EARLIEST)
-    return old.is_valid_at(started(new))
+    return single_valued(b.predicate) or normal_form(a.object) == normal_form(b.object)
 
 
-def _times(fact: Fact) -> tuple[datetime | None, datetime | None]:
-    return fact.valid_from, fact.valid_until
+def source_of(fact: Fact) -> Source:
+    """The telling that a fact stands for by itself."""
+    assert fact.recorded_at is not None, "facts are placed after recorded_at is set"
+    assert fact.id is not None
+    return Source(
+        id=fact.id, told_at=fact.told_at or fact.recorded_at, recorded_at=fact.recorded_at, valid_from=fact.valid_from,
+        valid_until=fact.valid_until, episode_id=fact.source_episode_id, quote=fact.quote, origin=fact.origin,
+        confidence=fact.confidence,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """One telling, with the fact that it stands in, the believed one or the new one, and that which told it now."""
+
+    fact: Fact
+    source: Source
+    now: Fact | None = None
+
+    @property
+    def told(self) -> Fact:
+        assert self.now is not None
+        return self.now
+
+    @property
+    def value(self) -> str:
+        return normal_form(self.fact.object)
+
+    @property
+    def start(self) -> datetime | None:
+        """When it began to be true; None if it was over when it was told, and began nobody knows when."""
+        if self.source.valid_from is not None:
+            return self.source.valid_from
+        end = self.source.valid_until
+        return None if end is not None and end <= self.source.told_at else self.source.told_at
+
+    @property
+    def place(self) -> tuple[datetime, bool, datetime, datetime, str, str]:
+        """Its order on the time line."""
+        start = self.start
+        return (start or self.source.valid_until or EARLIEST, start is not None, *self.telling, self.value)
+
+    @property
+    def telling(self) -> tuple[datetime, datetime, str]:
+        """Its order in the order of telling."""
+        return self.source.told_at, self.source.recorded_at, self.source.id
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Tellings with equal identities are one, told again. One without a time says that it is true when told."""
+        source = self.source
+        told_at = source.told_at if source.valid_from is None else None
+        return self.value, source.valid_from, source.valid_until, source.episode_id, source.origin, told_at
+
+
+@dataclass(slots=True)
+class _Span:
+    """A time for which one value holds, and the tellings that say so."""
+
+    claims: list[_Claim]
+    start: datetime | None
+    end: datetime | None = None
+
+    @property
+    def value(self) -> str:
+        return self.claims[0].value
+
+    @property
+    def in_order(self) -> list[_Claim]:
+        """The tellings, first told first."""
+        return sorted(self.claims, key=lambda claim: claim.telling)
+
+    def add(self, claim: _Claim) -> None:
+        self.claims.append(claim)
+        self.end = self.told_end()[0]
+
+    def told_end(self) -> tuple[datetime | None, _Claim | None]:
+        """The end that was told last, and who told it; none if it was told later that it is not over."""
+        end, by = None, None
+        for claim in self.in_order:
+            source = claim.source
+            if source.valid_until is not None:
+                end, by = source.valid_until, claim
+            elif end is not None and source.valid_from is not None and source.told_at >= end:
+                end, by = None, None
+        return end, by
+
+    def takes(self, claim: _Claim, *, is_last: bool) -> bool:
+        """Whether a telling of a later time belongs to this span."""
+        if claim.value != self.value:
+            return False
+        end, by = self.told_end()
+        assert claim.start is not None
+        if is_last and (end is None or claim.start < end):
+            return True  # it goes on
+        return by is not None and claim.source.valid_from is None and claim.telling < by.telling  # its end came later
+
+
+def _claims(fact: Fact) -> list[_Claim]:
+    return [_Claim(fact, source) for source in fact.sources or (source_of(fact),)]
+
+
+def _time_line(claims: Sequence[_Claim]) -> list[_Span]:
+    """What holds when, in no particular order: the user's words first, the others' in the time that is left."""
+    by_user = _laid_out([claim for claim in claims if claim.source.origin == "user"])
+    by_others = _laid_out([claim for claim in claims if claim.source.origin != "user"])
+    for span in sorted(by_others, key=lambda span: span.start or EARLIEST):
+        _squeeze(span, by_user)
+    return by_user + by_others
+
+
+def _laid_out(claims: Sequence[_Claim]) -> list[_Span]:
+    begun: list[_Span] = []
+    past: list[_Span] = []
+    for claim in sorted(claims, key=lambda claim: claim.place):
+        span = _span_of(claim, begun, past)
+        if span is not None:
+            span.add(claim)
+        else:
+            (past if claim.start is None else begun).append(_Span([claim], claim.start, claim.source.valid_until))
+    for span, following in pairwise(begun):
+        assert following.start is not None
+        span.end = following.start if span.end is None else min(span.end, following.start)
+    placed = list(begun)
+    for span in sorted(past, key=lambda span: span.end or EARLIEST):
+        _put_before(span, placed)
+        placed.append(span)
+    return placed
+
+
+def _span_of(claim: _Claim, begun: list[_Span], past: list[_Span]) -> _Span | None:
+    """The span that a telling, the next in order of time, belongs to; None if it begins one."""
+    if claim.start is None:
+        return next((span for span in (*reversed(begun), *reversed(past)) if span.value == claim.value), None)
+    for span in (*reversed(begun), *reversed(past)):
+        if span.takes(claim, is_last=bool(begun) and span is begun[-1]):
+            return span
+    return None
+
+
+def _put_before(span: _Span, placed: Sequence[_Span]) -> None:
+    """Place what was over when it was told: it ends before what was true at its end, and begins after what was over."""
+    end = span.end
+    assert end is not None
+    times = [(other.start, other.end) for other in placed]
+    starts = [start for start, until in times if start is not None and start < end and (until is None or until >= end)]
+    span.end = min(starts, default=end)
+    ends = [until for start, until in times if until is not None and until <= span.end and start != until]
+    span.start = max(ends, default=None)
+
+
+def _squeeze(span: _Span, taken: Sequence[_Span]) -> None:
+    """Keep a span to the first time from its start on that is not taken; of no duration if there is none."""
+    for other in sorted(taken, key=lambda other: other.start or EARLIEST):
+        begins = other.start or EARLIEST
+        if other.start is not None and other.start == other.end:
+            continue
+        start = span.start or EARLIEST
+        if other.end is not None and other.end <= start:
+            continue
+        if begins > start:
+            span.end = begins if span.end is None else min(span.end, begins)
+            return
+        if other.end is None or (span.end is not None and span.end <= other.end):
+            span.start = span.end = start if span.start is not None else (span.end or other.end)
+            return
+        span.start = other.end
+
+
+def _changes(believed: Sequence[Fact], claims: Sequence[_Claim], moment: datetime, new: _Claim | None) -> FactChanges:
+    """From what was told to what is to be written."""
+    told = list(claims)
+    if new is not None:
+        known = next((claim for claim in claims if claim.identity == new.identity), None)
+        if known is not None:
+            told.remove(known)
+            new = _Claim(known.fact, _confirmed(known.source, new.source), new.fact)
+        told.append(new)
+    by_user = _laid_out([claim for claim in told if claim.source.origin == "user"])
+    told = [claim for claim in told if not _is_echo(claim, by_user)]
+    if new is not None and new not in told:
+        return FactChanges()
+    return _written(believed, _time_line(told), moment, new)
+
+
+def _confirmed(known: Source, again: Source) -> Source:
+    return replace(known, confidence=max(known.confidence, again.confidence), quote=again.quote or known.quote)
+
+
+def _is_echo(claim: _Claim, by_user: Sequence[_Span]) -> bool:
+    """Whether an agent or a tool says only what the user has said."""
+    if claim.source.origin == "user":
+        return False
+    moment = claim.start or claim.source.valid_until or EARLIEST
+    return any(
+        span.value == claim.value and (span.start or EARLIEST) <= moment and (span.end is None or moment <= span.end)
+        for span in by_user
+    )
+
+
+def _written(believed: Sequence[Fact], spans: Sequence[_Span], moment: datetime, new: _Claim | None) -> FactChanges:
+    """The difference between the facts believed and those that follow, never moving recorded time backwards."""
+    before = {fact.id: fact for fact in believed}
+    retire: list[Fact] = []
+    add: list[tuple[bool, Fact]] = []
+    ids = _ids(spans)
+    for span, id_ in zip(spans, ids, strict=True):
+        is_told = new is not None and any(claim is new for claim in span.claims)
+        old = before.pop(id_, None)
+        version = _version(span, id_, old, new if is_told else None, is_alone=len(spans) == 1)
+        if old is None:
+            recorded = new.told.recorded_at if is_told and new is not None else _latest(moment, span)
+            add.append((is_told, replace(version, recorded_at=recorded)))
+        elif not _is_same(old, version) or (is_told and moment > _recorded(old)):
+            recorded = max(_recorded(old), moment)
+            retire.append(replace(old, retired_at=recorded))
+            add.append((is_told, replace(version, recorded_at=recorded)))
+    retire += [replace(fact, retired_at=max(_recorded(fact), moment)) for fact in before.values()]
+    return FactChanges(tuple(retire), tuple(fact for _, fact in sorted(add, key=lambda one: one[0])))
+
+
+def _ids(spans: Sequence[_Span]) -> list[str]:
+    """The identity of each span: that of the fact whose first telling is in it, else of a fact that it was part of."""
+    ids: dict[int, str] = {}
+    for span in spans:
+        founding = [claim for claim in span.in_order if claim.source.id == claim.fact.id]
+        founding.sort(key=lambda claim: claim.fact is claim.now)  # a fact that is believed keeps its identity
+        id_ = next((claim.source.id for claim in founding if claim.source.id not in ids.values()), None)
+        if id_ is not None:
+            ids[id(span)] = id_
+    for span in spans:
+        if id(span) not in ids:
+            first = span.in_order[0]
+            made = uuid.uuid5(uuid.NAMESPACE_OID, f"{first.source.id} {first.place}").hex
+            wanted = [*(claim.fact.id for claim in span.in_order), *(claim.source.id for claim in span.in_order), made]
+            ids[id(span)] = next(id_ for id_ in wanted if id_ is not None and id_ not in ids.values())
+    return [ids[id(span)] for span in spans]
+
+
+def _version(span: _Span, id_: str, old: Fact | None, new: _Claim | None, *, is_alone: bool) -> Fact:
+    ordered = span.in_order
+    lead = next((claim.fact for claim in ordered if claim.fact is old), ordered[0].fact)
+    first = min(ordered, key=lambda claim: claim.place)
+    is_assumed = first.start is not None and first.source.valid_from is None and span.start == first.start
+    facts = [claim.fact for claim in ordered] + ([] if new is None else [new.told])
+    metadata = {name: value for fact in facts for name, value in fact.metadata.items()}
+    episodes = [claim.source.episode_id for claim in ordered if claim.source.episode_id is not None]
+    quotes = [claim.source.quote for claim in ordered if claim.source.quote is not None]
+    return replace(
+        lead,
+        id=id_,
+        valid_from=None if is_alone and is_assumed else span.start,
+        valid_until=span.end,
+        confidence=max(claim.source.confidence for claim in ordered),
+        source_episode_id=episodes[-1] if episodes else None,
+        metadata=metadata,
+        origin=ordered[-1].source.origin,
+        quote=quotes[-1] if quotes else None,
+        told_at=lead.told_at if new is None else new.told.told_at or lead.told_at,
+        sources=_kept(span),
+        retired_at=None,
+    )
+
+
+def _kept(span: _Span) -> tuple[Source, ...]:
+    ordered = span.in_order
+    if len(ordered) > MAX_SOURCES:
+        first = min(ordered, key=lambda claim: claim.place)
+        latest = ordered[2 - MAX_SOURCES :]
+        ordered = list(dict.fromkeys([ordered[0], first, *latest]))
+        ordered.sort(key=lambda claim: claim.telling)
+    return tuple(claim.source for claim in ordered)
+
+
+def _is_same(a: Fact, b: Fact) -> bool:
+    """Whether two versions say the same, on the same grounds; when they were recorded is not compared."""
+    sources = a.sources or (source_of(a),), b.sources or (source_of(b),)
+    times = {"recorded_at": None, "retired_at": None, "told_at": None}
+    return sources[0] == sources[1] and replace(a, **times) == replace(b, **times)
+
+
+def _recorded(fact: Fact) -> datetime:
+    assert fact.recorded_at is not None
+    return fact.recorded_at
+
+
+def _latest(moment: datetime, span: _Span) -> datetime:
+    return max(moment, *(claim.source.recorded_at for claim in span.claims))
 
 
 def _corrected(old: Fact, new: Fact) -> Fact:
-    kept = old.valid_from if new.valid_until is None or _fits(old.valid_from, new.valid_until) else None
+    """`new` in the place of `old`: what it does not say is kept."""
+    start, _ = told_times(old)
+    fits = start is None or new.valid_until is None or start <= new.valid_until
     return replace(
         new,
-        valid_from=new.valid_from or kept,
+        valid_from=new.valid_from or (start if fits else None),
         metadata={**old.metadata, **new.metadata},
         source_episode_id=new.source_episode_id or old.source_episode_id,
     )
-
-
-def _confirmed(old: Fact, new: Fact, others: Sequence[Fact]) -> Fact:
-    start, until = old.valid_from or new.valid_from, new.valid_until or old.valid_until
-    if others and new.valid_until is not None and old.valid_until is not None:
-        until = min(new.valid_until, old.valid_until)  # where another value has followed, the end is known
-    if others and start is None and started(old) > EARLIEST and (until is None or _fits(started(old), until)):
-        start = started(old)  # among other values the first start counts, not that of the confirmation
-    return replace(
-        old,
-        valid_from=start,
-        valid_until=until,
-        confidence=max(old.confidence, new.confidence),
-        metadata={**old.metadata, **new.metadata},
-        recorded_at=new.recorded_at,
-        source_episode_id=new.source_episode_id or old.source_episode_id,
-    )
-
-
-def _fits(start: datetime | None, end: datetime) -> bool:
-    return start is None or start <= end
-
-
-def _replace(old: Fact, version: Fact, peers: Sequence[Fact]) -> FactChanges:
-    """Put `version` in the place of `old`, never moving recorded time backwards."""
-    if version == old:
-        return FactChanges()
-    moment = _later(old, version)
-    changes = _placed(peers, replace(version, recorded_at=moment))
-    return FactChanges(retire=(replace(old, retired_at=moment), *changes.retire), add=changes.add)
-
-
-def _revise(old: Fact, version: Fact) -> FactChanges:
-    moment = _later(old, version)
-    return FactChanges(retire=(replace(old, retired_at=moment),), add=(replace(version, recorded_at=moment),))
-
-
-def _later(old: Fact, new: Fact) -> datetime:
-    assert old.recorded_at is not None
-    assert new.recorded_at is not None
-    return max(old.recorded_at, new.recorded_at)
-
-
-def _placed(peers: Sequence[Fact], new: Fact) -> FactChanges:
-    """Add a fact beside the others, or, of a single-valued predicate, in its place on the time line."""
-    if not is_single_valued(new.predicate) or not peers:
-        return FactChanges(add=(new,))
-    place = _place_in_the_past if _was_over(new) else _place_from_its_start
-    new, versions = place(peers, new)
-    changes = [_revise(peer, replace(version, recorded_at=new.recorded_at)) for peer, version in versions]
-    retire = tuple(fact for change in changes for fact in change.retire)
-    return FactChanges(retire=retire, add=(*(fact for change in changes for fact in change.add), new))
-
-
-Versions = list[tuple[Fact, Fact]]
-
-
-def _place_from_its_start(peers: Sequence[Fact], new: Fact) -> tuple[Fact, Versions]:
-    """It ends what was true when it began, and ends when the next value begins."""
-    start = started(new)
-    end = min((started(peer) for peer in peers if started(peer) > start), default=None)
-    until = min((moment for moment in (new.valid_until, end) if moment is not None), default=None)
-    ended = [
-        (peer, replace(peer, valid_from=_known_start(peer), valid_until=start))
-        for peer in peers
-        if started(peer) <= start and (peer.valid_until is None or peer.valid_until > start)
-    ]
-    begun = [
-        (peer, replace(peer, valid_from=started(peer)))
-        for peer in peers
-        if started(peer) > start and peer.valid_from is None
-    ]
-    return replace(new, valid_from=start, valid_until=until), [*ended, *begun]
-
-
-def _place_in_the_past(peers: Sequence[Fact], new: Fact) -> tuple[Fact, Versions]:
-    """It was over when it was told, and began nobody knows when: it ends nothing, and goes before what is known."""
-    end = new.valid_until
-    assert end is not None
-    later = [p for p in peers if p.valid_from is None and (p.valid_until is None or p.valid_until > end)]
-    known = [p for p in peers if p not in later and started(p) < end]
-    until = min([started(p) for p in known if p.valid_until is None or p.valid_until >= end], default=end)
-    start = max((min(p.valid_until or until, until) for p in known if started(p) < until), default=None)
-    moved = [(p, replace(p, valid_from=max(started(p), end))) for p in later]
-    return replace(new, valid_from=start, valid_until=until), moved

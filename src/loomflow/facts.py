@@ -1,26 +1,31 @@
-"""The facts of a memory: append, query, history, retract."""
+"""The facts of a memory: append, query, history, retract, correct, merge."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import overload
+from typing import Any, overload
 
-from .bitemporal import FactChanges, supersede
-from .checks import check_text, utc_or_none
+from .checks import EARLIEST, check_id, check_text, utc_or_none
 from .embedding import embed_items
 from .errors import ConfigError
 from .items import Fact
-from .ports import Embedder, FactFilter, Store
+from .ports import Embedder, FactFilter, FactScript, Store
+from .predicates import SAME_AS, Predicates
+from .transactions import Rules, correction, merging, retraction, telling_all
+from .words import normal_form
 
 
 class Facts:
     """Reached as `memory.facts`. Facts are bi-temporal: nothing is overwritten, and any moment can be asked for."""
 
-    def __init__(self, store: Callable[[], Store], embedder: Callable[[], Embedder | None]) -> None:
+    def __init__(
+        self, store: Callable[[], Store], embedder: Callable[[], Embedder | None], predicates: Predicates
+    ) -> None:
         self._store = store
         self._embedder = embedder
+        self._predicates = predicates
 
     @overload
     async def append(self, facts: Fact) -> Fact: ...
@@ -32,7 +37,8 @@ class Facts:
         """Add one or several facts, each to the memory of its own `user_id`.
 
         A new value of a single-valued predicate (`lives_in`) ends the old one; other predicates (`likes`) gather
-        values; a fact that is known already is confirmed. See `loomflow.bitemporal`.
+        values; a fact that is known already is confirmed. See `loomflow.bitemporal`, and `loomflow.predicates` for
+        which are single-valued.
 
         Returns:
             The version written, with id and times; for several facts, a list in the order given. A fact that was
@@ -52,9 +58,15 @@ class Facts:
         written = list(told)
         for user_id in dict.fromkeys(fact.user_id for fact in told):
             places = [place for place, fact in enumerate(told) if fact.user_id == user_id]
-            batch = [(replace(told[place], retired_at=None), embedded[place]) for place in places]
-            for place, changes in zip(places, await self._store().add_facts(user_id, batch, supersede), strict=True):
-                written[place] = _told_version(told[place], changes)
+            rules = self._rules()
+
+            def script(places: list[int] = places, rules: Rules = rules) -> FactScript[list[Fact]]:
+                return (yield from telling_all([told[place] for place in places], rules))
+
+            vectors = {told[place].text: embedded[place] for place in places}
+            versions = await self._store().change_facts(user_id, script, vectors)
+            for place, version in zip(places, versions, strict=True):
+                written[place] = version
         return written[0] if isinstance(facts, Fact) else written
 
     async def query(
@@ -78,39 +90,118 @@ class Facts:
         Returns:
             Facts, oldest recorded first.
         """
+        known = utc_or_none("known_at", known_at)
         which = FactFilter(
             subject=_text("subject", subject),
             predicate=_text("predicate", predicate),
             object=_text("object", object),
             valid_at=utc_or_none("valid_at", valid_at) or self._store().clock(),
-            known_at=utc_or_none("known_at", known_at),
+            known_at=known,
         )
-        return await self._store().facts(user_id, which)
+        return await self._of_all_names(user_id, which, known)
 
     async def history(
         self, subject: str | None = None, predicate: str | None = None, *, user_id: str | None = None
     ) -> list[Fact]:
         """List every version ever recorded, oldest first: what was believed, from when, and when that ended."""
         which = FactFilter(subject=_text("subject", subject), predicate=_text("predicate", predicate), history=True)
-        return await self._store().facts(user_id, which)
+        return await self._of_all_names(user_id, which, None)
 
     async def retract(self, fact: Fact | str, *, user_id: str | None = None) -> bool:
         """Stop believing a fact, given itself or its id. It stays in the history.
 
+        What its value had ended is open again: without "moved to Braga", Porto is where she lives.
+
         Returns:
             Whether it was believed until now.
         """
-        if isinstance(fact, Fact):
-            if fact.id is None:
-                raise ConfigError.of("fact", "a stored Fact, with an id", fact)
-            return await self._store().retract_fact(fact.user_id, fact.id)
-        return await self._store().retract_fact(user_id, fact)
+        user, fact_id = _identity(fact, user_id)
+        rules = self._rules()
+        return await self._store().change_facts(user, lambda: retraction(fact_id, rules)) is not None
+
+    async def correct(self, fact: Fact | str, *, user_id: str | None = None, **fields: Any) -> Fact:
+        """Believe a fact otherwise than it was told, for the same time. What was told stays in the history.
+
+            await memory.facts.correct(fact, object="Braga")
+
+        Args:
+            fact: itself or its id.
+            user_id: whose fact, where an id is given.
+            fields: fields of `Fact`: subject, predicate, object, valid_from, valid_until, confidence, metadata, and
+                those that say where it is from; the others stay as they are.
+
+        Returns:
+            The version written.
+
+        Raises:
+            ConfigError: no such fact is believed, or a field is unknown or has the wrong form.
+        """
+        user, fact_id = _identity(fact, user_id)
+        unknown = sorted(fields.keys() - CORRECTABLE)
+        if unknown:
+            raise ConfigError(
+                f"a fact has no field {unknown[0]!r} to correct; there are {', '.join(sorted(CORRECTABLE))}"
+            )
+        rules = self._rules()
+        found = await self._store().facts(user, FactFilter(id=fact_id))
+        corrected = [replace(one, **fields) for one in found]  # refuses what has the wrong form, and is embedded
+        embedded = await embed_items(self._embedder(), corrected)
+        vectors = {one.text: vector for one, vector in zip(corrected, embedded, strict=True)}
+        return await self._store().change_facts(user, lambda: correction(fact_id, fields, rules), vectors)
+
+    async def merge(self, subject: str, into: str, *, user_id: str | None = None) -> list[Fact]:
+        """Say that two subjects are one: "Alice" is "alice@example.com".
+
+        The facts of the first become facts of the second, with their sources; what each believed before stays in the
+        history. From then on, what is told or asked of the first is told or asked of the second. That the two are the
+        same is itself a fact, with the predicate `same_as`; retract it to keep apart what is told later.
+
+        Returns:
+            The facts given on, as written.
+
+        Raises:
+            ConfigError: the two are one already, or one is blank.
+        """
+        source, target = check_text("subject", subject, blank=False), check_text("into", into, blank=False)
+        rules = self._rules()
+        store = self._store()
+        believed = await store.facts(user_id, FactFilter(subject=source))
+        renamed = [*(replace(fact, subject=target) for fact in believed), Fact(source, SAME_AS, target)]
+        embedded = await embed_items(self._embedder(), renamed)
+        vectors = {fact.text: vector for fact, vector in zip(renamed, embedded, strict=True)}
+        return await store.change_facts(user_id, lambda: merging(source, target, rules), vectors)
+
+    def _rules(self) -> Rules:
+        return Rules(self._store().clock(), self._predicates.is_single_valued)
+
+    async def _of_all_names(self, user_id: str | None, which: FactFilter, known_at: datetime | None) -> list[Fact]:
+        """The facts of a subject, and of the one that it was merged into."""
+        store = self._store()
+        found = await store.facts(user_id, which)
+        names = {which.subject and normal_form(which.subject)}
+        subject = which.subject
+        while subject is not None:
+            same = await store.facts(user_id, FactFilter(subject=subject, predicate=SAME_AS, known_at=known_at))
+            subject = same[-1].object if same and normal_form(same[-1].object) not in names else None
+            if subject is not None:
+                names.add(normal_form(subject))
+                found += await store.facts(user_id, replace(which, subject=subject))
+        return sorted(found, key=lambda fact: fact.recorded_at or EARLIEST) if len(names) > 1 else found
+
+
+CORRECTABLE = frozenset(
+    "subject predicate object valid_from valid_until confidence metadata origin quote told_at source_episode_id".split()
+)
+"""What `Facts.correct` may change."""
+
+
+def _identity(fact: Fact | str, user_id: str | None) -> tuple[str | None, str]:
+    if isinstance(fact, Fact):
+        if fact.id is None:
+            raise ConfigError.of("fact", "a stored Fact, with an id", fact)
+        return fact.user_id, fact.id
+    return user_id, check_id("fact", fact)
 
 
 def _text(field: str, value: str | None) -> str | None:
     return None if value is None else check_text(field, value, blank=False)
-
-
-def _told_version(told: Fact, changes: FactChanges) -> Fact:
-    """Of the versions written, the one that carries what was told; the plan puts it last."""
-    return changes.add[-1] if changes.add else told

@@ -15,6 +15,8 @@ from .checks import check_id, check_metadata, check_text, check_user_id, utc_or_
 from .errors import ConfigError
 
 Kind = Literal["block", "fact", "episode"]
+Origin = Literal["user", "agent", "tool"]
+ORIGINS: tuple[Origin, ...] = ("user", "agent", "tool")
 
 
 def new_id() -> str:
@@ -58,6 +60,49 @@ class MemoryBlock:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One telling of a fact: what was said, by whom and when. A fact that was told again has several.
+
+    Attributes:
+        id: of the fact as it was told.
+        episode_id: the episode that it was said in; None if a program told it.
+        quote: the words that it came from.
+        origin: who said it: "user" (or the program), "agent" or "tool".
+        told_at: when it was said.
+        recorded_at: when the memory learned it.
+        valid_from, valid_until: as they were told; those of the fact take other values into account.
+        confidence: 0 to 1.
+    """
+
+    id: str
+    told_at: datetime
+    recorded_at: datetime
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    episode_id: str | None = None
+    quote: str | None = None
+    origin: Origin = "user"
+    confidence: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("told_at", "recorded_at"):
+            if getattr(self, name) is None:
+                raise ConfigError.of(f"source {name}", "a datetime", None)
+        _normalise(
+            self,
+            id=check_id("source id", self.id),
+            told_at=utc_or_none("told_at", self.told_at),
+            recorded_at=utc_or_none("recorded_at", self.recorded_at),
+            valid_from=utc_or_none("valid_from", self.valid_from),
+            valid_until=utc_or_none("valid_until", self.valid_until),
+            episode_id=None if self.episode_id is None else check_id("episode_id", self.episode_id),
+            quote=None if self.quote is None else check_text("quote", self.quote, blank=False),
+            origin=_check_origin(self.origin),
+            confidence=_check_confidence(self.confidence),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A statement that is true over a valid time and known over a recorded time.
@@ -66,13 +111,18 @@ class Fact:
         subject, predicate, object: the statement, stored as given; compared without case and spacing.
         user_id: whose memory it is in; None is the anonymous scope.
         valid_from: when it began to be true; None means: not known, it holds for all time up to `valid_until`. Once
-            another value of a single-valued predicate follows, the moment of recording stands for it.
+            another value of a single-valued predicate follows, the moment of its telling stands for it.
         valid_until: when it ceased to be true (exclusive); None means: still true.
         recorded_at: when the memory learned it; the store sets it if None.
         confidence: 0 to 1.
-        source_episode_id: the episode that it came from.
+        source_episode_id: the episode that it came from; of several, the last one.
         id: identity of the fact over its versions; made if None. Appending an id again corrects that fact.
         metadata: plain JSON values of the caller's own.
+        origin: who said it: "user" (or the program that told it), "agent" or "tool". What the user said comes first.
+        quote: the words that it came from.
+        told_at: when it was said; `recorded_at` if None. It stands for `valid_from` where that is not known and another
+            value follows.
+        sources: every telling of it; set by the store, and not compared.
         retired_at: when the memory stopped believing this version; None for what it believes now. Set by the store.
 
     Raises:
@@ -90,6 +140,10 @@ class Fact:
     source_episode_id: str | None = field(default=None, kw_only=True)
     id: str | None = field(default=None, kw_only=True)
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any], kw_only=True)
+    origin: Origin = field(default="user", kw_only=True)
+    quote: str | None = field(default=None, kw_only=True)
+    told_at: datetime | None = field(default=None, kw_only=True)
+    sources: tuple[Source, ...] = field(default=(), kw_only=True, compare=False, repr=False)
     retired_at: datetime | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -102,12 +156,15 @@ class Fact:
             valid_from=utc_or_none("valid_from", self.valid_from),
             valid_until=utc_or_none("valid_until", self.valid_until),
             recorded_at=utc_or_none("recorded_at", self.recorded_at),
+            told_at=utc_or_none("told_at", self.told_at),
             retired_at=utc_or_none("retired_at", self.retired_at),
+            quote=None if self.quote is None else check_text("quote", self.quote, blank=False),
             source_episode_id=None
             if self.source_episode_id is None
             else check_id("source_episode_id", self.source_episode_id),
             id=None if self.id is None else check_id("id", self.id),
             metadata=check_metadata("metadata", self.metadata),
+            origin=_check_origin(self.origin),
             confidence=_check_confidence(self.confidence),
         )
         if self.valid_from and self.valid_until and self.valid_until < self.valid_from:
@@ -125,6 +182,13 @@ class Fact:
         return (self.valid_from is None or self.valid_from <= moment) and (
             self.valid_until is None or moment < self.valid_until
         )
+
+
+def _check_origin(value: object) -> Origin:
+    for origin in ORIGINS:
+        if value == origin:
+            return origin
+    raise ConfigError.of("origin", '"user", "agent" or "tool"', value)
 
 
 def _check_confidence(value: object) -> float:

@@ -18,13 +18,14 @@ from itertools import islice
 from types import EllipsisType
 from typing import Any, Self, overload
 
+from .blocks import MAX_BLOCK_CHARS, Blocks
 from .checks import check_id, check_limit, check_text, check_user_id, utc_or_none
 from .embedders import check_embedder, resolve_embedder
 from .embedding import embed_items
-from .errors import ConfigError, ConflictError
+from .errors import ConfigError
 from .facts import Facts
 from .index.questions import without_names
-from .items import Episode, EpisodeMatch, Fact, Forgotten, MemoryBlock, MemoryStats, SessionMessage
+from .items import Episode, EpisodeMatch, Fact, Forgotten, MemoryStats, SessionMessage
 from .locations import Location, locate
 from .locks import SessionLocks
 from .pipeline.fill import pack_fill
@@ -41,6 +42,7 @@ from .pipeline.recall import (
     search_for,
 )
 from .ports import NOISE, Embedder, Found, NewEpisode, Store
+from .predicates import Predicates
 from .receipt import Injection
 from .reembedding import REEMBED_BATCH, reembed_user
 from .settings import FILL_BUDGET, MAX_FACTS, Tuning
@@ -59,12 +61,11 @@ LOOKED_AT = 8
 FILL_CHARS_A_TOKEN, FILL_CHARS = 4, 4_000
 """How much text mode "fill" looks at: what the budget would hold in English, and so much more to choose from."""
 
-MAX_BLOCK_CHARS = 50_000
 BACKENDS = {"inmemory": "loomflow.stores.sqlite", "sqlite": "loomflow.stores.sqlite"}
 """Which module serves which kind of URL. Loaded on first use, with all that it needs."""
 
 
-class Memory:
+class Memory(Blocks):
     """What an agent knows about its users. Safe to use from several threads and event loops.
 
     Open one with `Memory.open`; the constructor takes a store and an embedder that are made already.
@@ -73,6 +74,7 @@ class Memory:
         store: where memories are kept, or a function that makes it on first use.
         embedder: what `Memory.open` takes.
         max_block_chars: longest working block that may be written.
+        single_valued, multi_valued: as in `Memory.open`.
     """
 
     def __init__(
@@ -81,6 +83,8 @@ class Memory:
         *,
         embedder: Any = "default",
         max_block_chars: int = MAX_BLOCK_CHARS,
+        single_valued: Iterable[str] = (),
+        multi_valued: Iterable[str] = (),
     ) -> None:
         check_embedder(embedder)
         self._store = store
@@ -90,7 +94,8 @@ class Memory:
         self._warned: set[str] = set()
         self._dimensions: dict[str, int] = {}
         self.session_locks = SessionLocks()
-        self.facts = Facts(lambda: self.store, lambda: self.embedder)
+        self._predicates = Predicates.of(single_valued, multi_valued)
+        self.facts = Facts(lambda: self.store, lambda: self.embedder, self._predicates)
 
     @classmethod
     def open(
@@ -99,6 +104,8 @@ class Memory:
         *,
         embedder: Any = "default",
         max_block_chars: int = MAX_BLOCK_CHARS,
+        single_valued: Iterable[str] = (),
+        multi_valued: Iterable[str] = (),
     ) -> Memory:
         """Make a memory at a URL or path. It opens on first use and creates the database if there is none.
 
@@ -109,14 +116,19 @@ class Memory:
                 `async embed(texts, *, query)`, a function from a list of texts to a list of vectors, or None for
                 keyword search only.
             max_block_chars: longest working block that may be written.
+            single_valued, multi_valued: predicates that hold one value at a time, or gather values, where the list of
+                `loomflow.predicates` says otherwise or nothing.
 
         Raises:
-            ConfigError: the URL or the embedder is of no known form.
+            ConfigError: the URL or the embedder is of no known form, or a predicate stands in both lists.
         """
         location = locate(url)
         if location.kind not in BACKENDS:
             raise ConfigError("memory postgresql://... is not supported by this version; use sqlite:PATH or inmemory")
-        return cls(partial(_store_at, location), embedder=embedder, max_block_chars=max_block_chars)
+        return cls(
+            partial(_store_at, location), embedder=embedder, max_block_chars=max_block_chars,
+            single_valued=single_valued, multi_valued=multi_valued,
+        )  # fmt: skip
 
     @property
     def store(self) -> Store:
@@ -152,76 +164,6 @@ class Memory:
         own: Any = self.__dict__.get("embedder")
         if own is not self._embedder_spec and hasattr(own, "aclose"):
             await own.aclose()
-
-    # Working blocks
-
-    async def working(self, *, user_id: str | None = None) -> list[MemoryBlock]:
-        """List the working blocks, in the order in which they were first written."""
-        return await self.store.blocks(user_id)
-
-    async def update_block(
-        self, name: str, content: str, *, user_id: str | None = None, expected_version: int | None = None
-    ) -> MemoryBlock:
-        """Write a block.
-
-        Args:
-            name: of the block; one line.
-            content: its new text.
-            user_id: whose block.
-            expected_version: refuse the write unless the block still has this version (0: does not exist).
-
-        Raises:
-            ConflictError: the block has another version by now, and nothing was written.
-            ConfigError: the text is too long.
-        """
-        new = MemoryBlock(name, self._checked_content(content), user_id=user_id)
-
-        def plan(old: MemoryBlock | None) -> MemoryBlock:
-            version = old.version if old else 0
-            if expected_version is not None and expected_version != version:
-                raise ConflictError(f"block {name!r} is at version {version}, not {expected_version}; read it again")
-            return new
-
-        return await self._change_block(user_id, name, plan)
-
-    async def append_block(
-        self, name: str, text: str, *, user_id: str | None = None, separator: str = "\n"
-    ) -> MemoryBlock:
-        """Add text at the end of a block, in one step that no other writer interleaves; creates the block if need be.
-
-        Raises:
-            ConfigError: the block would become too long; nothing was written.
-        """
-        added = check_text("text", text)
-
-        def plan(old: MemoryBlock | None) -> MemoryBlock:
-            content = f"{old.content}{separator}{added}" if old and old.content else added
-            return MemoryBlock(name, self._checked_content(content), user_id=user_id)
-
-        return await self._change_block(user_id, name, plan)
-
-    async def delete_block(self, name: str, *, user_id: str | None = None) -> bool:
-        """Delete a block; whether there was one."""
-        found: list[MemoryBlock] = []
-
-        def plan(old: MemoryBlock | None) -> None:
-            found.extend([old] if old else [])
-
-        await self.store.change_block(user_id, name, plan)
-        return bool(found)
-
-    async def _change_block(self, user_id: str | None, name: str, plan: Any) -> MemoryBlock:
-        block = await self.store.change_block(user_id, name, plan)
-        assert block is not None
-        return block
-
-    def _checked_content(self, content: str) -> str:
-        text = check_text("block content", content)
-        if len(text) > self._max_block_chars:
-            raise ConfigError(
-                f"block content must be at most {self._max_block_chars} characters (max_block_chars), got {len(text)}"
-            )
-        return text
 
     # Episodes and recall
 
@@ -424,15 +366,19 @@ class Memory:
 
         Args:
             user_id: whose memory; has to be said, None is the anonymous scope.
-            session_id: only the episodes of this session, and the facts that came from them.
-            before: only episodes and facts older than this moment.
+            session_id: only the episodes of this session, and the facts that came from them alone. What they had ended
+                or begun follows from what else was told.
+            before: only episodes older than this moment, and facts that were told before it alone.
             secure: leave no trace in the database's files. This rewrites them, which takes time and space in proportion
                 to their size.
 
         Returns:
             How much was deleted. Working blocks go only when everything of the user goes.
         """
-        return await self.store.forget(user_id, session_id=session_id, before=before, secure=secure)
+        return await self.store.forget(
+            user_id, session_id=session_id, before=before, secure=secure,
+            single_valued=self._predicates.is_single_valued,
+        )  # fmt: skip
 
     async def export(self, user_id: str | None) -> dict[str, Any]:
         """All of a user's memory as plain JSON values, for `import_`: blocks, all versions of facts, episodes."""

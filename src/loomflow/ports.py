@@ -5,13 +5,15 @@ Anything that has these methods can be plugged in. `loomflow.testing` ships the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import EllipsisType
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from .bitemporal import FactChanges
+from .bitemporal import FactChanges, SingleValued
 from .items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats
+from .predicates import is_single_valued
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,12 +74,14 @@ class FactFilter:
     """Which facts to list; every field that is set narrows the list.
 
     Attributes:
+        id: of one fact.
         subject, predicate, object: compared in normal form.
         valid_at: true at this moment; None for any valid time.
         known_at: believed at this moment; None for what is believed now.
         history: also versions no longer believed (then `known_at` is ignored).
     """
 
+    id: str | None = None
     subject: str | None = None
     predicate: str | None = None
     object: str | None = None
@@ -193,11 +197,49 @@ class NewEpisode:
     Attributes:
         embedded: its vector, if it has one.
         messages: the run's messages as the agent layer serialised them; None if it was written by hand.
+        distill: whether facts are to be learned from it.
     """
 
     episode: Episode
     embedded: Embedded = NOT_EMBEDDED
     messages: str | None = None
+    distill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Undistilled:
+    """A finished run that facts are still to be learned from.
+
+    Attributes:
+        user_id: whose it is.
+        episode: the run.
+        messages: its messages as the agent layer serialised them; None if it was written by hand.
+        attempts: how often it was tried, this time included.
+    """
+
+    user_id: str | None
+    episode: Episode
+    messages: str | None
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """How much is still to be learned from.
+
+    Attributes:
+        waiting: runs in the queue, those that are being worked on included.
+        due: of these, how many can be taken now.
+        parked: runs that failed too often, and wait until somebody asks for them.
+        errors: why, the most frequent first, each with how many runs it stopped.
+        next_at: when the first of the waiting can be taken; None if nothing waits.
+    """
+
+    waiting: int = 0
+    due: int = 0
+    parked: int = 0
+    errors: tuple[tuple[str, int], ...] = ()
+    next_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +260,17 @@ class Turn:
 BlockPlan = Callable[[MemoryBlock | None], MemoryBlock | None]
 """From the block as it is (None: there is none) to the block as it shall be (None: delete it). Pure."""
 
+Result = TypeVar("Result")
+
 FactPlan = Callable[[Sequence[Fact], Fact], FactChanges]
 """From the facts believed and one new fact to what changes. Pure; `bitemporal.supersede` is one.
 
 It is given the facts that the new one can change: that with its id, and those with its subject and predicate; where the
 predicate gathers values, only those with its object too.
 """
+
+FactScript = Generator[FactFilter | FactChanges, list[Fact], Result]
+"""A change in steps, see `loomflow.transactions`: it yields what to read and to write, and is sent what was read."""
 
 
 class Store(Protocol):
@@ -253,8 +300,8 @@ class Store(Protocol):
         """Finish what was begun and release everything. A closed store opens again on use."""
         ...
 
-    async def blocks(self, user_id: str | None) -> list[MemoryBlock]:
-        """Working blocks, in the order in which they were first written."""
+    async def blocks(self, user_id: str | None, *, at: datetime | None = None) -> list[MemoryBlock]:
+        """Working blocks, in the order in which they were first written; with `at`, as they were at that moment."""
         ...
 
     async def change_block(self, user_id: str | None, name: str, plan: BlockPlan) -> MemoryBlock | None:
@@ -275,8 +322,23 @@ class Store(Protocol):
         """List facts, oldest recorded first."""
         ...
 
-    async def retract_fact(self, user_id: str | None, fact_id: str) -> bool:
-        """Retire the version believed now; whether there was one."""
+    async def change_facts(
+        self,
+        user_id: str | None,
+        script: Callable[[], FactScript[Result]],
+        embedded: Mapping[str, Embedded] | None = None,
+    ) -> Result:
+        """Carry out a change of facts in one transaction that nothing interleaves: all of it or nothing.
+
+        Args:
+            user_id: whose facts.
+            script: makes the change; it may be made more than once.
+            embedded: vectors of facts that may be written, by their text. A version whose text was believed before
+                keeps the vectors that it had.
+
+        Returns:
+            What the script returned.
+        """
         ...
 
     async def add_episodes(self, user_id: str | None, episodes: Sequence[NewEpisode]) -> list[Episode]:
@@ -349,11 +411,56 @@ class Store(Protocol):
         session_id: str | None = None,
         before: datetime | None = None,
         secure: bool = False,
+        single_valued: SingleValued = is_single_valued,
     ) -> Forgotten:
         """Delete rows, vectors and index entries: all of a user, one session, or what is older than `before`.
 
-        With `secure`, nothing of it is left in the files of the database either.
+        A fact goes with the last of its tellings; of one that was told elsewhere too, that telling goes from every
+        version, and what is believed follows from the rest. With `secure`, nothing of it is left in the files of the
+        database either.
         """
+        ...
+
+    async def claim_undistilled(
+        self, claim: str, seconds: float, limit: int, *, user_id: str | EllipsisType | None = ...
+    ) -> list[Undistilled]:
+        """Take up to `limit` finished runs that facts are to be learned from, of one user or of all, oldest first.
+
+        Nobody else is given them for so many seconds.
+        """
+        ...
+
+    async def finish_undistilled(
+        self,
+        user_id: str | None,
+        episode_id: str,
+        claim: str,
+        script: Callable[[], FactScript[Result]],
+        embedded: Mapping[str, Embedded] | None = None,
+    ) -> Result | None:
+        """Write what was learned and strike the run off the queue, in one transaction.
+
+        Returns:
+            What the script returned; None, and nothing was written, if the claim counts no more.
+        """
+        ...
+
+    async def postpone_undistilled(
+        self, user_id: str | None, episode_id: str, claim: str, error: str, due_at: datetime | None
+    ) -> None:
+        """Note that learning failed, and when to try again; None parks it until `unpark`."""
+        ...
+
+    async def release_undistilled(self, claim: str) -> None:
+        """Give back what was taken and not finished, as if it had not been tried."""
+        ...
+
+    async def unpark(self, *, user_id: str | EllipsisType | None = ...) -> int:
+        """Put what was parked back into the queue; how much it was."""
+        ...
+
+    async def queue(self, *, user_id: str | EllipsisType | None = ...) -> Queue:
+        """How much is still to be learned from, of one user or of all."""
         ...
 
     async def users(self) -> list[str | None]:

@@ -12,7 +12,7 @@ from .bitemporal import FactChanges, supersede
 from .checks import check_user_id
 from .embedding import embed_items
 from .errors import ConfigError
-from .items import Episode, Fact, MemoryBlock
+from .items import Episode, Fact, MemoryBlock, Source
 from .ports import Embedder, FactFilter, NewEpisode, Store, Turn
 
 FORMAT = "loomflow-memory"
@@ -139,8 +139,12 @@ def _each(data: Mapping[str, Any], name: str, read: Callable[[Mapping[str, Any]]
     return items
 
 
-_FACT_FIELDS = ("subject", "predicate", "object", "confidence", "source_episode_id", "id", "metadata")
-_FACT_TIMES = ("valid_from", "valid_until", "recorded_at", "retired_at")
+_FACT_FIELDS = (
+    "subject", "predicate", "object", "confidence", "source_episode_id", "id", "metadata", "origin", "quote",
+)  # fmt: skip
+_FACT_TIMES = ("valid_from", "valid_until", "recorded_at", "told_at", "retired_at")
+_SOURCE_FIELDS = ("id", "episode_id", "quote", "origin", "confidence")
+_SOURCE_TIMES = ("told_at", "recorded_at", "valid_from", "valid_until")
 _EPISODE_FIELDS = ("input", "output", "session_id", "id", "metadata", "user_name", "agent_name")
 
 
@@ -159,13 +163,26 @@ def _read_block(row: Mapping[str, Any], user: str | None) -> MemoryBlock:
 
 def _fact_fields(fact: Fact) -> dict[str, Any]:
     fields = {name: getattr(fact, name) for name in _FACT_FIELDS}
-    return fields | {name: _iso(getattr(fact, name)) for name in _FACT_TIMES}
+    fields |= {name: _iso(getattr(fact, name)) for name in _FACT_TIMES}
+    return fields | {"sources": [_source_fields(source) for source in fact.sources]}
+
+
+def _source_fields(source: Source) -> dict[str, Any]:
+    fields = {name: getattr(source, name) for name in _SOURCE_FIELDS}
+    return fields | {name: _iso(getattr(source, name)) for name in _SOURCE_TIMES}
 
 
 def _read_fact(row: Mapping[str, Any], user: str | None) -> Fact:
     rest: dict[str, Any] = {name: row[name] for name in _FACT_FIELDS if name in row}
     rest |= {name: _moment(row.get(name)) for name in _FACT_TIMES}
-    return Fact(rest.pop("subject"), rest.pop("predicate"), rest.pop("object"), user_id=user, **rest)
+    sources = tuple(_read_source(source) for source in row.get("sources", ()))
+    return Fact(rest.pop("subject"), rest.pop("predicate"), rest.pop("object"), user_id=user, sources=sources, **rest)
+
+
+def _read_source(row: Mapping[str, Any]) -> Source:
+    rest: dict[str, Any] = {name: row[name] for name in _SOURCE_FIELDS if name in row}
+    rest |= {name: _moment(row.get(name)) for name in _SOURCE_TIMES}
+    return Source(**rest)
 
 
 def _episode_fields(turn: Turn) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loomflow import Fact, Memory
-from loomflow.bitemporal import FactChanges, supersede
+from loomflow.bitemporal import FactChanges, settle, supersede
+from loomflow.items import ORIGINS, Origin
 from loomflow.stores.sqlite import SQLiteStore
 from tests.property.strategies import FIRST, LAST, NOW, moments
 
@@ -25,13 +26,19 @@ class Ledger:
 
     def tell(self, fact: Fact) -> FactChanges:
         changes = supersede(self.believed, fact)
+        self.apply(changes)
+        return changes
+
+    def apply(self, changes: FactChanges, without: Sequence[Fact] | None = None) -> None:
+        """Write changes; `without`: in place of what is believed, of which sources were erased."""
+        if without is not None:
+            self.versions = [fact for fact in without if fact.sources]
         for old in changes.retire:
             place = next(n for n, one in enumerate(self.versions) if one.id == old.id and one.retired_at is None)
             assert replace(old, retired_at=None) == self.versions[place], "retiring changes nothing else"
             assert old.retired_at is not None
             self.versions[place] = old
         self.versions += changes.add
-        return changes
 
     @property
     def believed(self) -> list[Fact]:
@@ -44,6 +51,15 @@ def day(number: int) -> datetime:
 
 def state(facts: Sequence[Fact]) -> list[Interval]:
     return sorted(((fact.object, fact.valid_from, fact.valid_until) for fact in facts), key=str)
+
+
+def grounds(facts: Sequence[Fact]) -> list[tuple[str, ...]]:
+    return sorted(tuple(sorted(source.id for source in fact.sources)) for fact in facts)
+
+
+def assert_no_overlap(facts: Sequence[Fact]) -> None:
+    for place, one in enumerate(facts):
+        assert not any(overlap(one, other) for other in facts[place + 1 :])
 
 
 def overlap(a: Fact, b: Fact) -> bool:
@@ -86,6 +102,75 @@ def test_order_of_arrival_does_not_matter(facts: list[tuple[int, int | None]], o
 
 
 @st.composite
+def tellings(draw: st.DrawFn, origins: Sequence[Origin] = ("user",)) -> list[Fact]:
+    """What was said about one thing at any time, with and without times."""
+    facts: list[Fact] = []
+    for number in range(draw(st.integers(1, 6))):
+        start, end = draw(st.none() | st.integers(0, 8)), draw(st.none() | st.integers(0, 8))
+        if start is not None and end is not None and end < start:
+            start, end = end, start
+        facts.append(
+            Fact(
+                "Alice", "lives_in", draw(st.sampled_from(["Lisbon", "Porto", "Faro"])), id=f"f{number}",
+                told_at=day(draw(st.integers(0, 9))), recorded_at=day(20), origin=draw(st.sampled_from(origins)),
+                valid_from=None if start is None else day(start), valid_until=None if end is None else day(end),
+                source_episode_id=f"e{number}",
+            )
+        )  # fmt: skip
+    return facts
+
+
+@given(facts=tellings(), data=st.data())
+@settings(max_examples=500)
+def test_any_order_of_arrival_gives_the_same_state_from_the_same_sources(
+    facts: list[Fact], data: st.DataObject
+) -> None:
+    told, shuffled = Ledger(), Ledger()
+    for fact in facts:
+        told.tell(fact)
+    for fact in data.draw(st.permutations(facts)):
+        shuffled.tell(fact)
+    assert state(shuffled.believed) == state(told.believed)
+    assert grounds(shuffled.believed) == grounds(told.believed)
+    assert_no_overlap(told.believed)
+
+
+@given(facts=tellings(origins=ORIGINS))
+@settings(max_examples=500)
+def test_what_others_say_never_changes_what_the_user_said(facts: list[Fact]) -> None:
+    with_others, user_alone = Ledger(), Ledger()
+    for fact in facts:
+        with_others.tell(fact)
+        if fact.origin == "user":
+            user_alone.tell(fact)
+    assert_no_overlap(with_others.believed)
+    for fact in user_alone.believed:
+        if fact.valid_from == fact.valid_until is not None:
+            continue
+        is_dated = fact.valid_from is not None
+        moments = [fact.valid_from or day(9), (fact.valid_until or day(100)) - timedelta(seconds=1)]
+        for moment in moments if is_dated or fact.valid_until is None else []:
+            assert [one.object for one in with_others.believed if one.is_valid_at(moment)] == [fact.object]
+
+
+@given(facts=tellings(), data=st.data())
+@settings(max_examples=300)
+def test_what_is_taken_back_leaves_what_the_rest_would_give(facts: list[Fact], data: st.DataObject) -> None:
+    gone = data.draw(st.sampled_from(facts))
+    told, never_told = Ledger(), Ledger()
+    for fact in facts:
+        told.tell(fact)
+        if fact is not gone:
+            never_told.tell(fact)
+    without = [
+        replace(fact, sources=tuple(source for source in fact.sources if source.id != gone.id))
+        for fact in told.believed
+    ]
+    told.apply(settle([fact for fact in without if fact.sources], day(30)), without=without)
+    assert state(told.believed) == state(never_told.believed)
+
+
+@st.composite
 def any_facts(draw: st.DrawFn) -> list[Fact]:
     """Facts about one thing with and without times, told again, corrected by id, recorded in any order."""
     count = draw(st.integers(1, 7))
@@ -113,9 +198,7 @@ def test_believed_values_of_a_single_valued_predicate_never_overlap(facts: list[
     ledger = Ledger()
     for number, fact in enumerate(facts):
         ledger.tell(replace(fact, id=f"f{number}"))
-        believed = ledger.believed
-        for place, one in enumerate(believed):
-            assert not any(overlap(one, other) for other in believed[place + 1 :])
+        assert_no_overlap(ledger.believed)
 
 
 @given(facts=any_facts())
@@ -124,9 +207,7 @@ def test_a_correction_by_id_does_not_make_values_overlap(facts: list[Fact]) -> N
     ledger = Ledger()
     for fact in facts:
         ledger.tell(fact)
-        believed = ledger.believed
-        for place, one in enumerate(believed):
-            assert not any(overlap(one, other) for other in believed[place + 1 :])
+        assert_no_overlap(ledger.believed)
 
 
 @given(facts=any_facts())
@@ -148,9 +229,10 @@ def test_history_is_only_added_to(facts: list[Fact]) -> None:
 @given(facts=any_facts())
 def test_what_was_told_last_is_believed(facts: list[Fact]) -> None:
     ledger = Ledger()
-    for number, fact in enumerate(facts):
-        ledger.tell(replace(fact, id=f"f{number}"))
-        start = fact.valid_from or fact.recorded_at or NOW
+    for number, fact in enumerate(sorted(facts, key=lambda fact: fact.recorded_at or NOW)):
+        recorded = (fact.recorded_at or NOW) + timedelta(microseconds=number)
+        ledger.tell(replace(fact, id=f"f{number}", recorded_at=recorded))
+        start = fact.valid_from or recorded
         if fact.valid_until is None or fact.valid_until > start:
             assert any(one.object == fact.object and one.is_valid_at(start) for one in ledger.believed)
 

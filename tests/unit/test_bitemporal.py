@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from loomflow import Fact
-from loomflow.bitemporal import FactChanges, fact_key, is_single_valued, predicate_key, supersede
+from loomflow.bitemporal import FactChanges, supersede
+from loomflow.predicates import fact_key, is_single_valued, predicate_key
 
 
 def year(number: int) -> datetime:

@@ -40,6 +40,10 @@ FACTS: list[Fact] = [
 ]  # fmt: skip
 
 
+LATER = ("origin", "quote", "told_at", "sources")
+"""Columns of facts that schema 1 did not have."""
+
+
 def insert(db: sqlite3.Connection, table: str, **values: Any) -> int:
     """Insert a row; its number."""
     marks = ", ".join(f":{name}" for name in values)
@@ -60,7 +64,8 @@ def add_user(db: sqlite3.Connection, user: str, episodes: Sequence[Episode], fac
         if episode.id == "kayak":
             insert(db, "episode_messages", episode_no=number, messages="[]")
     for fact in facts:
-        number = insert(db, "facts", **fact_columns(fact, user_no), index_text=None)
+        columns = {name: value for name, value in fact_columns(fact, user_no).items() if name not in LATER}
+        number = insert(db, "facts", **columns, index_text=None)
         insert(
             db, "vectors", user_no=user_no, kind=1, embedder_no=1, item_no=number, vector=np.ones(8, "<f2").tobytes()
         )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from types import EllipsisType
 from typing import TypeVar
 
-from loomflow.bitemporal import FactChanges
+from loomflow.bitemporal import FactChanges, SingleValued
 from loomflow.checks import check_id, check_limit, check_user_id, utc_or_none
 from loomflow.errors import ConfigError
 from loomflow.items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats, new_id
@@ -23,13 +24,19 @@ from loomflow.ports import (
     Embedded,
     FactFilter,
     FactPlan,
+    FactScript,
     Found,
     NewEpisode,
     OpenRun,
     Passage,
+    Queue,
+    Result,
     Search,
     Turn,
+    Undistilled,
 )
+from loomflow.predicates import is_single_valued
+from loomflow.transactions import Rules, about, settling
 
 logger = logging.getLogger("loomflow")
 
@@ -57,8 +64,8 @@ class BaseStore(ABC):
     @abstractmethod
     async def aclose(self) -> None: ...
 
-    async def blocks(self, user_id: str | None) -> list[MemoryBlock]:
-        return await self._blocks(check_user_id(user_id))
+    async def blocks(self, user_id: str | None, *, at: datetime | None = None) -> list[MemoryBlock]:
+        return await self._blocks(check_user_id(user_id), utc_or_none("at", at))
 
     async def change_block(self, user_id: str | None, name: str, plan: BlockPlan) -> MemoryBlock | None:
         user, name = check_user_id(user_id), check_id("block name", name)
@@ -70,7 +77,7 @@ class BaseStore(ABC):
             version = max(old.version if old else 0, new.version - 1) + 1  # an imported block keeps its count
             return replace(new, name=name, user_id=user, version=version, updated_at=new.updated_at or self.clock())
 
-        return await self._change_block(user, name, numbered)
+        return await self._change_block(user, name, numbered, self.clock())
 
     async def add_facts(
         self, user_id: str | None, facts: Sequence[tuple[Fact, Embedded]], plan: FactPlan
@@ -78,16 +85,31 @@ class BaseStore(ABC):
         user = check_user_id(user_id)
         now = self.clock()
         complete = [
-            (replace(_owned(user, fact), id=fact.id or new_id(), recorded_at=fact.recorded_at or now), embedded)
-            for fact, embedded in facts
+            replace(_owned(user, fact), id=fact.id or new_id(), recorded_at=fact.recorded_at or now)
+            for fact, _ in facts
         ]
-        return await self._add_facts(user, complete, plan) if complete else []
+
+        def script() -> FactScript[list[FactChanges]]:
+            done: list[FactChanges] = []
+            for fact in complete:
+                done.append(plan((yield from about(fact, is_single_valued)), fact))
+                yield done[-1]
+            return done
+
+        embedded = {fact.text: vectors for fact, vectors in facts}
+        return await self.change_facts(user, script, embedded) if complete else []
+
+    async def change_facts(
+        self,
+        user_id: str | None,
+        script: Callable[[], FactScript[Result]],
+        embedded: Mapping[str, Embedded] | None = None,
+    ) -> Result:
+        user = check_user_id(user_id)
+        return await self._change_facts(user, lambda: _owning(user, script()), embedded or {})
 
     async def facts(self, user_id: str | None, which: FactFilter) -> list[Fact]:
         return await self._facts(check_user_id(user_id), which)
-
-    async def retract_fact(self, user_id: str | None, fact_id: str) -> bool:
-        return await self._retract_fact(check_user_id(user_id), check_id("fact_id", fact_id), self.clock())
 
     async def add_episodes(self, user_id: str | None, episodes: Sequence[NewEpisode]) -> list[Episode]:
         user = check_user_id(user_id)
@@ -156,9 +178,49 @@ class BaseStore(ABC):
         session_id: str | None = None,
         before: datetime | None = None,
         secure: bool = False,
+        single_valued: SingleValued = is_single_valued,
     ) -> Forgotten:
         session = None if session_id is None else check_id("session_id", session_id)
-        return await self._forget(check_user_id(user_id), session, utc_or_none("before", before), secure=secure)
+        rules = Rules(self.clock(), single_valued)
+        return await self._forget(
+            check_user_id(user_id), session, utc_or_none("before", before), lambda facts: settling(facts, rules),
+            secure=secure,
+        )  # fmt: skip
+
+    async def claim_undistilled(
+        self, claim: str, seconds: float, limit: int, *, user_id: str | EllipsisType | None = ...
+    ) -> list[Undistilled]:
+        now = self.clock()
+        until = now + timedelta(seconds=seconds)
+        return await self._claim_undistilled(*_one_or_all(user_id), claim, now, until, check_limit("limit", limit))
+
+    async def finish_undistilled(
+        self,
+        user_id: str | None,
+        episode_id: str,
+        claim: str,
+        script: Callable[[], FactScript[Result]],
+        embedded: Mapping[str, Embedded] | None = None,
+    ) -> Result | None:
+        user = check_user_id(user_id)
+        return await self._finish_undistilled(
+            user, check_id("episode_id", episode_id), claim, lambda: _owning(user, script()), embedded or {}
+        )
+
+    async def postpone_undistilled(
+        self, user_id: str | None, episode_id: str, claim: str, error: str, due_at: datetime | None
+    ) -> None:
+        user, episode = check_user_id(user_id), check_id("episode_id", episode_id)
+        await self._postpone_undistilled(user, episode, claim, error, due_at)
+
+    @abstractmethod
+    async def release_undistilled(self, claim: str) -> None: ...
+
+    async def unpark(self, *, user_id: str | EllipsisType | None = ...) -> int:
+        return await self._unpark(*_one_or_all(user_id), self.clock())
+
+    async def queue(self, *, user_id: str | EllipsisType | None = ...) -> Queue:
+        return await self._queue(*_one_or_all(user_id), self.clock())
 
     @abstractmethod
     async def users(self) -> list[str | None]: ...
@@ -172,21 +234,20 @@ class BaseStore(ABC):
         return replace(new, episode=replace(episode, id=episode.id or new_id(), occurred_at=occurred_at))
 
     @abstractmethod
-    async def _blocks(self, user: str | None) -> list[MemoryBlock]: ...
+    async def _blocks(self, user: str | None, at: datetime | None) -> list[MemoryBlock]: ...
 
     @abstractmethod
-    async def _change_block(self, user: str | None, name: str, plan: BlockPlan) -> MemoryBlock | None: ...
+    async def _change_block(
+        self, user: str | None, name: str, plan: BlockPlan, now: datetime
+    ) -> MemoryBlock | None: ...
 
     @abstractmethod
-    async def _add_facts(
-        self, user: str | None, facts: Sequence[tuple[Fact, Embedded]], plan: FactPlan
-    ) -> list[FactChanges]: ...
+    async def _change_facts(
+        self, user: str | None, script: Callable[[], FactScript[Result]], embedded: Mapping[str, Embedded]
+    ) -> Result: ...
 
     @abstractmethod
     async def _facts(self, user: str | None, which: FactFilter) -> list[Fact]: ...
-
-    @abstractmethod
-    async def _retract_fact(self, user: str | None, fact_id: str, moment: datetime) -> bool: ...
 
     @abstractmethod
     async def _add_episodes(self, user: str | None, episodes: Sequence[NewEpisode]) -> list[Episode]: ...
@@ -234,11 +295,63 @@ class BaseStore(ABC):
 
     @abstractmethod
     async def _forget(
-        self, user: str | None, session: str | None, before: datetime | None, *, secure: bool
+        self,
+        user: str | None,
+        session: str | None,
+        before: datetime | None,
+        settle: Callable[[list[Fact]], FactScript[None]],
+        *,
+        secure: bool,
     ) -> Forgotten: ...
 
     @abstractmethod
+    async def _claim_undistilled(
+        self, user: str | None, everyone: bool, claim: str, now: datetime, until: datetime, limit: int
+    ) -> list[Undistilled]: ...
+
+    @abstractmethod
+    async def _finish_undistilled(
+        self,
+        user: str | None,
+        episode_id: str,
+        claim: str,
+        script: Callable[[], FactScript[Result]],
+        embedded: Mapping[str, Embedded],
+    ) -> Result | None: ...
+
+    @abstractmethod
+    async def _postpone_undistilled(
+        self, user: str | None, episode_id: str, claim: str, error: str, due_at: datetime | None
+    ) -> None: ...
+
+    @abstractmethod
+    async def _unpark(self, user: str | None, everyone: bool, now: datetime) -> int: ...
+
+    @abstractmethod
+    async def _queue(self, user: str | None, everyone: bool, now: datetime) -> Queue: ...
+
+    @abstractmethod
     async def _stats(self, user: str | None, *, everyone: bool, embedder: str | None) -> MemoryStats: ...
+
+
+def _one_or_all(user_id: str | EllipsisType | None) -> tuple[str | None, bool]:
+    """A checked user, and whether everyone is meant."""
+    if isinstance(user_id, EllipsisType):
+        return None, True
+    return check_user_id(user_id), False
+
+
+def _owning(user: str | None, script: FactScript[Result]) -> FactScript[Result]:
+    """A change of facts, of which everything that is written must belong to `user`."""
+    answer = None
+    while True:
+        try:
+            step = next(script) if answer is None else script.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        if isinstance(step, FactChanges):
+            step = FactChanges(step.retire, tuple(_owned(user, fact) for fact in step.add))
+        answer = yield step
 
 
 def _owned(user: str | None, item: Owned) -> Owned:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from loomflow.bitemporal import fact_key
 from loomflow.checks import to_json
-from loomflow.items import Episode, Fact, MemoryBlock
+from loomflow.items import Episode, Fact, MemoryBlock, Source
 from loomflow.moments import from_micros, to_micros
 from loomflow.ports import Item, OpenRun, Turn
+from loomflow.predicates import fact_key
 from loomflow.words import normal_form
 
 Row = Sequence[Any]
+Frozen = TypeVar("Frozen")
 
 
 class BuiltOnUse(Mapping[int, Item]):
@@ -100,25 +101,59 @@ def fact_columns(fact: Fact, user_no: int) -> dict[str, object]:
         "confidence": fact.confidence,
         "source_episode_id": fact.source_episode_id,
         "metadata": to_json(fact.metadata),
+        "origin": fact.origin,
+        "quote": fact.quote,
+        "told_at": to_micros(fact.told_at),
+        "sources": sources_text(fact.sources),
     }
 
 
+def sources_text(sources: Sequence[Source]) -> str | None:
+    """The tellings of a fact as JSON: the fields of `Source` in order, times in microseconds."""
+    rows = [
+        [
+            one.id, to_micros(one.told_at), to_micros(one.recorded_at), to_micros(one.valid_from),
+            to_micros(one.valid_until), one.episode_id, one.quote, one.origin, one.confidence,
+        ]
+        for one in sources
+    ]  # fmt: skip
+    return json.dumps(rows, ensure_ascii=False) if rows else None
+
+
+def _sources(text: str | None) -> tuple[Source, ...]:
+    return tuple(
+        _trusted(
+            Source,
+            id=id_, told_at=from_micros(told_at), recorded_at=from_micros(recorded_at),
+            valid_from=_maybe_from_micros(valid_from), valid_until=_maybe_from_micros(valid_until),
+            episode_id=episode_id, quote=quote, origin=origin, confidence=confidence,
+        )
+        for id_, told_at, recorded_at, valid_from, valid_until, episode_id, quote, origin, confidence in json.loads(
+            text or "[]"
+        )
+    )  # fmt: skip
+
+
 def fact_of(row: Row, user: str | None) -> Fact:
-    """A fact from: no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, ..."""
+    """A fact from: no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, ...
+
+    What a search reads has no sources: they are many, and not looked at.
+    """
     (
         _, id_, subject, predicate, object_, valid_from, valid_until, recorded_at, retired_at,
-        confidence, source_episode_id, metadata,
-    ) = row  # fmt: skip
+        confidence, source_episode_id, metadata, origin, quote, told_at,
+    ) = row[:15]  # fmt: skip
     return _trusted(
         Fact,
         subject=subject, predicate=predicate, object=object_, user_id=user, valid_from=_maybe_from_micros(valid_from),
         valid_until=_maybe_from_micros(valid_until), recorded_at=_maybe_from_micros(recorded_at),
         retired_at=_maybe_from_micros(retired_at), confidence=confidence, source_episode_id=source_episode_id, id=id_,
-        metadata=_metadata(metadata),
+        metadata=_metadata(metadata), origin=origin, quote=quote, told_at=_maybe_from_micros(told_at),
+        sources=_sources(row[15]) if len(row) > 15 else (),
     )  # fmt: skip
 
 
-def _trusted(kind: type[Item], **fields: Any) -> Item:
+def _trusted(kind: type[Frozen], **fields: Any) -> Frozen:
     """An item of fields that were checked before they were written: checking twice costs more than reading."""
     item = object.__new__(kind)
     for name, value in fields.items():

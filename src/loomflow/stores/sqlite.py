@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from loomflow.bitemporal import FactChanges, is_single_valued, predicate_key
 from loomflow.index import vectors
 from loomflow.index.parts import texts_of
 from loomflow.index.segments import VERSION
@@ -26,29 +25,34 @@ from loomflow.ports import (
     Clock,
     Embedded,
     FactFilter,
-    FactPlan,
+    FactScript,
     Found,
     NewEpisode,
     OpenRun,
     Passage,
+    Queue,
+    Result,
     Search,
     Turn,
+    Undistilled,
 )
-from loomflow.words import normal_form
 
-from . import segments
+from . import segments, undistilled
 from .base import BaseStore, system_clock
 from .connections import Connections
+from .fact_rows import carry_out, list_facts
+from .forgetting import forget_tellings
 from .queries import queries
-from .rows import BuiltOnUse, Row, block_of, episode_columns, episode_of, fact_columns, fact_of, turn_of
+from .rows import BuiltOnUse, Row, block_of, episode_columns, episode_of, fact_of, turn_of
 from .searching import Searcher, passage_of
 from .segments import EPISODE, FACT, KINDS, Indexed
 
 SQL: Final = queries("sqlite")
 ALL_ROWS = -1
+BLOCK_VERSIONS = 100
+"""So many earlier versions of a block are kept, to show a moment as it was."""
 
 Connection = sqlite3.Connection
-Result = TypeVar("Result")
 
 
 class SQLiteStore(BaseStore):
@@ -83,19 +87,24 @@ class SQLiteStore(BaseStore):
 
     # Working blocks
 
-    async def _blocks(self, user: str | None) -> list[MemoryBlock]:
+    async def _blocks(self, user: str | None, at: datetime | None) -> list[MemoryBlock]:
         def work(db: Connection) -> list[MemoryBlock]:
-            return [block_of(row, user) for row in db.execute(SQL["blocks"], {"user_no": _find_user(db, user)[0]})]
+            values = {"user_no": _find_user(db, user)[0], "at": to_micros(at)}
+            return [block_of(row, user) for row in db.execute(SQL["blocks" if at is None else "blocks_at"], values)]
 
         return await self._connections.read(work)
 
-    async def _change_block(self, user: str | None, name: str, plan: BlockPlan) -> MemoryBlock | None:
+    async def _change_block(self, user: str | None, name: str, plan: BlockPlan, now: datetime) -> MemoryBlock | None:
         def work(db: Connection) -> MemoryBlock | None:
             user_no = _user_no(db, user)
             key = {"user_no": user_no, "name": name}
             row = db.execute(SQL["block"], key).fetchone()
             old = block_of(row, user) if row else None
             new = plan(old)
+            if new is not old:
+                ended_at = now if new is None else new.updated_at
+                db.execute(SQL["keep_block_version"], key | {"ended_at": to_micros(ended_at)})
+                db.execute(SQL["drop_old_block_versions"], key | {"keep": BLOCK_VERSIONS})
             if new is None:
                 db.execute(SQL["delete_block"], key)
                 db.execute(SQL["raise_block_floor"], key | {"version": old.version if old else 0})
@@ -112,65 +121,20 @@ class SQLiteStore(BaseStore):
 
     # Facts
 
-    async def _add_facts(
-        self, user: str | None, facts: Sequence[tuple[Fact, Embedded]], plan: FactPlan
-    ) -> list[FactChanges]:
-        def work(db: Connection) -> list[FactChanges]:
+    async def _change_facts(
+        self, user: str | None, script: Callable[[], FactScript[Result]], embedded: Mapping[str, Embedded]
+    ) -> Result:
+        def work(db: Connection) -> Result:
             user_no = _user_no(db, user)
-            added: dict[int, Indexed] = {}
-            changes = [self._add_fact(db, user_no, user, fact, embedded, plan, added) for fact, embedded in facts]
-            merge = segments.add(db, user_no, FACT, list(added.values()))
+            result, merge = carry_out(db, self._searcher, user_no, user, script(), embedded)
             _drop_if_empty(db, user_no)
             self._merge_later(user_no, due=merge)
-            return changes
+            return result
 
         return await self._connections.write(work)
-
-    def _add_fact(
-        self, db: Connection, user_no: int, user: str | None, fact: Fact, embedded: Embedded, plan: FactPlan,
-        added: dict[int, Indexed],
-    ) -> FactChanges:  # fmt: skip
-        """Write what adding a fact changes; the new rows are put into `added`, to be indexed together."""
-        key = fact_columns(fact, user_no) | {"gathers": not is_single_valued(fact.predicate)}
-        believed = {row[0]: fact_of(row, user) for row in db.execute(SQL["believed_facts"], key)}
-        changes = plan(list(believed.values()), fact)
-        numbers = {old.id: number for number, old in believed.items()}
-        for old in changes.retire:
-            db.execute(SQL["retire_fact"], fact_columns(old, user_no)).fetchall()
-        for version in changes.add:
-            (number,) = db.execute(SQL["add_fact"], fact_columns(version, user_no)).fetchone()
-            before = numbers.get(version.id)
-            known: Sequence[Embedded] = ()
-            if before is not None and believed[before].text == version.text:
-                known = (
-                    added[before].embedded if before in added else self._searcher.vectors_of(db, user_no, FACT, before)
-                )
-            elif version.text == fact.text:
-                known = [embedded]
-            added[number] = Indexed(number, version, known)
-        return changes
 
     async def _facts(self, user: str | None, which: FactFilter) -> list[Fact]:
-        def work(db: Connection) -> list[Fact]:
-            values = {
-                "user_no": _find_user(db, user)[0],
-                "subject_key": None if which.subject is None else normal_form(which.subject),
-                "predicate_key": None if which.predicate is None else predicate_key(which.predicate),
-                "object_key": None if which.object is None else normal_form(which.object),
-                "valid_at": to_micros(which.valid_at),
-                "known_at": to_micros(which.known_at),
-                "history": which.history,
-            }
-            return [fact_of(row, user) for row in db.execute(SQL["list_facts"], values)]
-
-        return await self._connections.read(work)
-
-    async def _retract_fact(self, user: str | None, fact_id: str, moment: datetime) -> bool:
-        def work(db: Connection) -> bool:
-            values = {"user_no": _find_user(db, user)[0], "id": fact_id, "retired_at": to_micros(moment)}
-            return bool(db.execute(SQL["retire_fact"], values).fetchall())
-
-        return await self._connections.write(work)
+        return await self._connections.read(lambda db: list_facts(db, _find_user(db, user)[0], user, which))
 
     # Episodes
 
@@ -178,11 +142,29 @@ class SQLiteStore(BaseStore):
         def work(db: Connection) -> list[Episode]:
             user_no = _user_no(db, user)
             added: list[Indexed] = []
-            stored = [_add_episode(db, user_no, user, new, _next_turn(db, user_no), added) for new in episodes]
+            stored = [self._add_episode(db, user_no, user, new, _next_turn(db, user_no), added) for new in episodes]
             self._merge_later(user_no, due=segments.add(db, user_no, EPISODE, added))
             return stored
 
         return await self._connections.write(work)
+
+    def _add_episode(
+        self, db: Connection, user_no: int, user: str | None, new: NewEpisode, turn: int, added: list[Indexed]
+    ) -> Episode:
+        """Write an episode, if it is new; then it is put into `added`, to be indexed."""
+        columns = episode_columns(new.episode, user_no, turn)
+        row = db.execute(SQL["add_episode"], columns).fetchall()
+        if not row:
+            return episode_of(db.execute(SQL["episode_by_id"], columns).fetchone(), user)
+        ((number,),) = row
+        if new.messages is not None:
+            db.execute(SQL["add_messages"], {"episode_no": number, "messages": new.messages})
+        for name in {new.episode.user_name, new.episode.agent_name} - {None}:
+            db.execute(SQL["add_name"], {"user_no": user_no, "name": name})
+        if new.distill:
+            undistilled.put(db, user_no, number, self.clock())
+        added.append(Indexed(number, new.episode, [new.embedded]))
+        return new.episode
 
     async def _episodes(self, user: str | None, session: str | None, limit: int | None) -> list[Episode]:
         def work(db: Connection) -> list[Episode]:
@@ -276,7 +258,7 @@ class SQLiteStore(BaseStore):
             row = db.execute(SQL["run_turn"], key).fetchone()
             db.execute(SQL["close_run"], key)
             added: list[Indexed] = []
-            _add_episode(db, user_no, user, new, row[0] if row else _next_turn(db, user_no), added)
+            self._add_episode(db, user_no, user, new, row[0] if row else _next_turn(db, user_no), added)
             self._merge_later(user_no, due=segments.add(db, user_no, EPISODE, added))
 
         await self._connections.write(work)
@@ -358,20 +340,30 @@ class SQLiteStore(BaseStore):
     # Everything
 
     async def _forget(
-        self, user: str | None, session: str | None, before: datetime | None, *, secure: bool
-    ) -> Forgotten:
+        self, user: str | None, session: str | None, before: datetime | None,
+        settle: Callable[[list[Fact]], FactScript[None]], *, secure: bool,
+    ) -> Forgotten:  # fmt: skip
+        everything = session is None and before is None
+
         def work(db: Connection) -> Forgotten:
             user_no = _find_user(db, user)[0]
             if user_no is None:
                 return Forgotten()
             values = {"user_no": user_no, "session_id": session, "before": to_micros(before)}
-            everything = session is None and before is None
-            facts = db.execute(SQL["delete_facts"], values).rowcount
+            touched: list[Fact] = []
+            if everything:
+                facts = db.execute(SQL["delete_facts"], values).rowcount
+            else:
+                facts, touched = forget_tellings(db, user_no, session, before)
             episodes = db.execute(SQL["delete_episodes"], values).rowcount
             db.execute(SQL["delete_open_runs"], values)
             blocks = db.execute(SQL["delete_blocks"], values).rowcount if everything else 0
+            if everything:
+                db.execute(SQL["delete_block_versions"], values)
             if facts or episodes:
                 segments.prune(db, user_no)
+            if touched:
+                carry_out(db, self._searcher, user_no, user, settle(touched), {})
             _drop_if_empty(db, user_no, everything=everything)
             return Forgotten(blocks=blocks, facts=facts, episodes=episodes)
 
@@ -380,10 +372,60 @@ class SQLiteStore(BaseStore):
             await self._connections.erase_traces()
         return forgotten
 
+    # The queue of what is still to be learned from
+
+    async def _claim_undistilled(
+        self, user: str | None, everyone: bool, claim: str, now: datetime, until: datetime, limit: int
+    ) -> list[Undistilled]:
+        return await self._connections.write(
+            lambda db: undistilled.take(db, _one_or_all(db, user, everyone=everyone), claim, now, until, limit)
+        )
+
+    async def _finish_undistilled(
+        self, user: str | None, episode_id: str, claim: str, script: Callable[[], FactScript[Result]],
+        embedded: Mapping[str, Embedded],
+    ) -> Result | None:  # fmt: skip
+        def work(db: Connection) -> Result | None:
+            number = undistilled.claimed(db, _find_user(db, user)[0], episode_id, claim)
+            if number is None:
+                return None
+            user_no = _user_no(db, user)
+            result, merge = carry_out(db, self._searcher, user_no, user, script(), embedded)
+            undistilled.strike(db, number)
+            self._merge_later(user_no, due=merge)
+            return result
+
+        return await self._connections.write(work)
+
+    async def _postpone_undistilled(
+        self, user: str | None, episode_id: str, claim: str, error: str, due_at: datetime | None
+    ) -> None:
+        def work(db: Connection) -> None:
+            number = undistilled.claimed(db, _find_user(db, user)[0], episode_id, claim)
+            if number is not None:
+                undistilled.postpone(db, number, error, due_at)
+
+        await self._connections.write(work)
+
+    async def release_undistilled(self, claim: str) -> None:
+        await self._connections.write(lambda db: db.execute(SQL["release"], {"claim": claim}) and None)
+
+    async def _unpark(self, user: str | None, everyone: bool, now: datetime) -> int:
+        def work(db: Connection) -> int:
+            values = {"user_no": _one_or_all(db, user, everyone=everyone), "now": to_micros(now)}
+            return db.execute(SQL["unpark"], values).rowcount
+
+        return await self._connections.write(work)
+
+    async def _queue(self, user: str | None, everyone: bool, now: datetime) -> Queue:
+        return await self._connections.read(
+            lambda db: undistilled.counts(db, _one_or_all(db, user, everyone=everyone), now)
+        )
+
     async def _stats(self, user: str | None, *, everyone: bool, embedder: str | None) -> MemoryStats:
         def work(db: Connection) -> MemoryStats:
             known = db.execute(SQL["embedder_no"], {"name": embedder}).fetchone()
-            user_no = None if everyone else (_find_user(db, user)[0] or 0)
+            user_no = _one_or_all(db, user, everyone=everyone)
             values = {"user_no": user_no, "embedder_no": known[0] if known else -1}
             users, sessions, blocks, facts, versions, episodes = db.execute(SQL["counts"], values).fetchone()
             pages = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
@@ -397,6 +439,11 @@ def _find_user(db: Connection, user: str | None) -> tuple[int | None, int, int]:
     """A user's number, epoch and index version; no number if nothing was ever written for them."""
     row = db.execute(SQL["user_no"], {"user_id": user or ""}).fetchone()
     return row or (None, 0, VERSION)
+
+
+def _one_or_all(db: Connection, user: str | None, *, everyone: bool) -> int | None:
+    """A user's number, 0 for one who has none; None for everyone."""
+    return None if everyone else (_find_user(db, user)[0] or 0)
 
 
 def _user_no(db: Connection, user: str | None) -> int:
@@ -418,20 +465,3 @@ def _drop_if_empty(db: Connection, user_no: int, *, everything: bool = False) ->
 def _next_turn(db: Connection, user_no: int) -> int:
     ((turn,),) = db.execute(SQL["next_turn"], {"user_no": user_no}).fetchall()
     return turn
-
-
-def _add_episode(
-    db: Connection, user_no: int, user: str | None, new: NewEpisode, turn: int, added: list[Indexed]
-) -> Episode:
-    """Write an episode, if it is new; then it is put into `added`, to be indexed."""
-    columns = episode_columns(new.episode, user_no, turn)
-    row = db.execute(SQL["add_episode"], columns).fetchall()
-    if not row:
-        return episode_of(db.execute(SQL["episode_by_id"], columns).fetchone(), user)
-    ((number,),) = row
-    if new.messages is not None:
-        db.execute(SQL["add_messages"], {"episode_no": number, "messages": new.messages})
-    for name in {new.episode.user_name, new.episode.agent_name} - {None}:
-        db.execute(SQL["add_name"], {"user_no": user_no, "name": name})
-    added.append(Indexed(number, new.episode, [new.embedded]))
-    return new.episode

@@ -28,6 +28,7 @@ from loomflow.ports import (
     Search,
     Store,
 )
+from loomflow.transactions import Rules, retraction
 from loomflow.words import query_terms
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -165,6 +166,11 @@ async def add_episodes(store: Store, user: str | None, *episodes: Episode) -> li
 async def add_facts(store: Store, user: str | None, *facts: Fact, plan: FactPlan = gather) -> list[FactChanges]:
     """Add facts without vectors."""
     return await store.add_facts(user, [(fact, NOT_EMBEDDED) for fact in facts], plan)
+
+
+async def retract(store: Store, user: str | None, fact_id: str) -> bool:
+    """Retract a fact; whether it was believed."""
+    return await store.change_facts(user, lambda: retraction(fact_id, Rules(store.clock()))) is not None
 
 
 def writing(content: str) -> BlockPlan:

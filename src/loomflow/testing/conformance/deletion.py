@@ -25,6 +25,7 @@ from .base import (
     gather,
     inputs,
     objects,
+    retract,
     told,
     writing,
 )
@@ -116,7 +117,7 @@ class DeletionConformance(ConformanceBase):
         for city in ("Porto", "Braga", "Faro"):
             clock.advance(days=1)
             await add_facts(store, None, Fact("Ana", "home", city, id="f"), plan=supersede)
-        await store.retract_fact(None, "f")
+        await retract(store, None, "f")
         await store.forget(None)
         assert await objects(store, None, history=True) == []
         assert await objects(store, None, known_at=clock.moment) == []

@@ -15,7 +15,7 @@ from loomflow.errors import ConfigError
 from loomflow.items import Fact
 from loomflow.ports import NOT_EMBEDDED, FactFilter, Store
 
-from .base import ConformanceBase, ManualClock, add_facts, at, gather, ids, objects
+from .base import ConformanceBase, ManualClock, add_facts, at, gather, ids, objects, retract
 
 EVERYTHING = FactFilter(history=True)
 
@@ -39,7 +39,7 @@ def replacing(believed: Sequence[Fact], new: Fact) -> FactChanges:
 
 
 class FactConformance(ConformanceBase):
-    """`add_facts`, `facts` and `retract_fact`."""
+    """`add_facts`, `change_facts` and `facts`."""
 
     async def test_a_fact_comes_back_as_written(self, store: Store) -> None:
         written = replace(FULL, user_id="ana")
@@ -80,7 +80,7 @@ class FactConformance(ConformanceBase):
             Fact("Ana", "likes", "tea", id="c"), Fact("Bo", "lives_in", "Faro", id="d"),
         )  # fmt: skip
         await add_facts(store, "bo", Fact("Ana", "lives_in", "Lagos", id="e"))
-        await store.retract_fact("ana", "b")
+        await retract(store, "ana", "b")
         seen: list[list[str | None]] = []
 
         def plan(believed: Sequence[Fact], new: Fact) -> FactChanges:
@@ -222,7 +222,7 @@ class FactConformance(ConformanceBase):
             clock.moment = moment
             await add_facts(store, None, Fact("Ana", "home", city, id="f"), plan=supersede)
         clock.moment = at(7)
-        await store.retract_fact(None, "f")
+        await retract(store, None, "f")
         assert await objects(store, None, known_at=at(day)) == expected
         assert await objects(store, None) == []
 
@@ -247,24 +247,24 @@ class FactConformance(ConformanceBase):
     async def test_a_retracted_fact_is_no_longer_believed(self, store: Store, clock: ManualClock) -> None:
         await add_facts(store, "ana", Fact("Ana", "likes", "tea", id="f"), Fact("Ana", "likes", "oats", id="g"))
         clock.advance(days=1)
-        assert await store.retract_fact("ana", "f")
+        assert await retract(store, "ana", "f")
         assert await objects(store, "ana") == ["oats"]
         retracted = (await store.facts("ana", EVERYTHING))[0]
         assert (retracted.id, retracted.retired_at) == ("f", clock())
 
     async def test_retracting_says_whether_there_was_one(self, store: Store) -> None:
         await add_facts(store, "ana", Fact("Ana", "likes", "tea", id="f"))
-        assert not await store.retract_fact("ana", "other")
-        assert not await store.retract_fact("bo", "f")
-        assert not await store.retract_fact(None, "f")
-        assert await store.retract_fact("ana", "f")
-        assert not await store.retract_fact("ana", "f")
+        assert not await retract(store, "ana", "other")
+        assert not await retract(store, "bo", "f")
+        assert not await retract(store, None, "f")
+        assert await retract(store, "ana", "f")
+        assert not await retract(store, "ana", "f")
         assert await store.users() == ["ana"]
 
     async def test_a_retracted_fact_can_be_told_again(self, store: Store, clock: ManualClock) -> None:
         await add_facts(store, None, Fact("Ana", "likes", "tea", id="f"))
         clock.advance(days=1)
-        await store.retract_fact(None, "f")
+        await retract(store, None, "f")
         clock.advance(days=1)
         await add_facts(store, None, Fact("Ana", "likes", "tea", id="f"), plan=supersede)
         assert await objects(store, None) == ["tea"]

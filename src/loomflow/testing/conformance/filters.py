@@ -23,6 +23,7 @@ from .base import (
     by_vector,
     embedded,
     gather,
+    retract,
     told,
 )
 
@@ -135,7 +136,7 @@ class FilterConformance(ConformanceBase):
             clock.advance(hours=1)
             await way.state(store, None, Fact("s", "p", BEST, id="f", confidence=confidence / 100), plan=supersede)
         await way.state(store, None, Fact("s", "p", BEST, id="gone"))
-        await store.retract_fact(None, "gone")
+        await retract(store, None, "gone")
         await way.state(store, None, Fact("s", "q", WORSE, id="g"))
         assert names(await way.facts(store, None, limit=2)) == ["f", "g"]
 

@@ -27,6 +27,7 @@ from .base import (
     inputs,
     objects,
     requires,
+    retract,
     told,
     writing,
 )
@@ -55,7 +56,7 @@ CALLS: dict[str, Callable[[Store, Any], Awaitable[object]]] = {
     "change_block": lambda store, user: store.change_block(user, "b", writing("x")),
     "add_facts": lambda store, user: add_facts(store, user, FACT),
     "facts": lambda store, user: store.facts(user, FactFilter()),
-    "retract_fact": lambda store, user: store.retract_fact(user, "f"),
+    "change_facts": lambda store, user: retract(store, user, "f"),
     "add_episodes": lambda store, user: store.add_episodes(user, [EPISODE]),
     "episodes": lambda store, user: store.episodes(user),
     "search": lambda store, user: store.search(user, asking("kayak")),
@@ -138,7 +139,7 @@ class IsolationConformance(ConformanceBase):
             await fill(store, user, f"m{number}")
         for user in HOSTILE_IDS:
             left.remove(user)
-            assert await store.retract_fact(user, "f")
+            assert await retract(store, user, "f")
             await store.change_block(user, "profile", lambda _: None)
             await store.interrupt_run(user, "s", "r", None, "x")
             assert (await store.forget(user)).total == 2

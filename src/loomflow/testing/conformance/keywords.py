@@ -18,6 +18,7 @@ from .base import (
     asking,
     by_keyword,
     requires,
+    retract,
     said,
     stated,
     told,
@@ -181,7 +182,7 @@ class KeywordConformance(ConformanceBase):
         await add_facts(store, None, Fact("Ana", "likes", "espresso", id="f"), plan=supersede)
         assert await stated(store, None, asking("oolong")) == []
         assert await stated(store, None, asking("espresso")) == ["espresso"]
-        await store.retract_fact(None, "f")
+        await retract(store, None, "f")
         assert await stated(store, None, asking("espresso")) == []
 
     @requires(KEYWORDS)

@@ -26,6 +26,7 @@ from .base import (
     inputs,
     objects,
     requires,
+    retract,
     said,
     told,
     towards,
@@ -216,7 +217,7 @@ class LifecycleConformance(ConformanceBase):
         assert await store.users() == []
         await store.change_block("blocks", "b", writing(""))
         await add_facts(store, "facts", Fact("s", "p", "o", id="f"))
-        await store.retract_fact("facts", "f")
+        await retract(store, "facts", "f")
         await add_episodes(store, None, told("x"))
         await store.begin_run("runs", OpenRun("r", "s", "x", at(0)))
         users = await store.users()
@@ -248,7 +249,7 @@ class LifecycleConformance(ConformanceBase):
         await store.add_episodes(None, [NewEpisode(told("x"), embedded(0)), NewEpisode(told("y"))])
         await add_facts(store, None, Fact("s", "p", "none"))
         assert (await store.stats(None, everyone=False, embedder=SPACE)).unembedded == 2
-        await store.retract_fact(None, "0")
+        await retract(store, None, "0")
         stats = await store.stats(None, everyone=True, embedder=SPACE)
         assert (stats.facts, stats.episodes, stats.unembedded, stats.embedder) == (3, 2, 2, SPACE)
         assert (await store.stats(None, everyone=True, embedder="conformance:unknown")).unembedded == 5

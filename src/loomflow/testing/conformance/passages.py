@@ -22,6 +22,7 @@ from .base import (
     embedded,
     gather,
     requires,
+    retract,
     told,
 )
 
@@ -251,7 +252,7 @@ class PassageConformance(ConformanceBase):
             clock.advance(hours=1)
             await state(store, None, Fact("s", "p", TEXT, id="f", confidence=confidence / 40), plan=supersede)
         await state(store, None, Fact("s", "p", TEXT, id="gone"))
-        await store.retract_fact(None, "gone")
+        await retract(store, None, "gone")
         _, facts = await store.passages(None, search)
         assert [(one.item.id, one.item.confidence) for one in facts] == [("f", 39 / 40)]
 

@@ -27,6 +27,7 @@ from .base import (
     gather,
     ids,
     requires,
+    retract,
     told,
     towards,
 )
@@ -256,7 +257,7 @@ class VectorConformance(ConformanceBase):
         await add(store, "ana", {"other": 0.0}, OTHER_SPACE)
         await add_episodes(store, "ana", told("none", id="none"))
         await add_facts(store, "ana", Fact("s", "p", "none", id="none"), Fact("s", "p", "gone", id="gone"))
-        await store.retract_fact("ana", "gone")
+        await retract(store, "ana", "gone")
         await add_episodes(store, "bo", told("of Bo"))
         episodes, facts = await store.unembedded("ana", SPACE, 10)
         assert (set(ids(episodes)), set(ids(facts))) == ({"none", "other"}, {"none", "other"})

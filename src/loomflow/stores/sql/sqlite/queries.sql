@@ -26,6 +26,23 @@ UPDATE users SET index_version = :version, epoch = epoch + 1 WHERE no = :user_no
 
 -- name: blocks
 SELECT name, content, updated_at, version FROM blocks WHERE user_no = :user_no ORDER BY position, name;
+-- name: blocks_at
+SELECT name, content, updated_at, version FROM (
+    SELECT name, content, updated_at, version, position FROM blocks WHERE user_no = :user_no AND updated_at <= :at
+    UNION ALL
+    SELECT name, content, updated_at, version, position FROM block_versions
+    WHERE user_no = :user_no AND updated_at <= :at AND :at < ended_at
+) ORDER BY position, name;
+-- name: keep_block_version
+INSERT OR REPLACE INTO block_versions (user_no, name, version, content, updated_at, ended_at, position)
+SELECT user_no, name, version, content, updated_at, max(:ended_at, updated_at), position
+FROM blocks WHERE user_no = :user_no AND name = :name;
+-- name: drop_old_block_versions
+DELETE FROM block_versions
+WHERE user_no = :user_no AND name = :name AND version NOT IN (
+    SELECT version FROM block_versions WHERE user_no = :user_no AND name = :name ORDER BY version DESC LIMIT :keep);
+-- name: delete_block_versions
+DELETE FROM block_versions WHERE user_no = :user_no;
 -- name: block
 SELECT name, content, updated_at, version FROM blocks WHERE user_no = :user_no AND name = :name;
 -- name: put_block
@@ -91,31 +108,33 @@ DELETE FROM open_runs
 WHERE user_no = :user_no AND (:session_id IS NULL OR session_id = :session_id)
   AND (:before IS NULL OR started_at < :before);
 
--- name: believed_facts
-SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
-       source_episode_id, metadata
-FROM facts
-WHERE user_no = :user_no AND retired_at IS NULL
-  AND ((subject_key = :subject_key AND predicate_key = :predicate_key AND (NOT :gathers OR object_key = :object_key))
-       OR id = :id)
-ORDER BY no;
 -- name: fact_by_id
 SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
-       source_episode_id, metadata
+       source_episode_id, metadata, origin, quote, told_at, sources
 FROM facts WHERE user_no = :user_no AND id = :id AND retired_at IS NULL;
 -- name: add_fact
 INSERT INTO facts (user_no, id, subject, predicate, object, subject_key, predicate_key, object_key, valid_from,
-                   valid_until, recorded_at, retired_at, confidence, source_episode_id, metadata)
+                   valid_until, recorded_at, retired_at, confidence, source_episode_id, metadata, origin, quote,
+                   told_at, sources)
 VALUES (:user_no, :id, :subject, :predicate, :object, :subject_key, :predicate_key, :object_key, :valid_from,
-        :valid_until, :recorded_at, :retired_at, :confidence, :source_episode_id, :metadata)
+        :valid_until, :recorded_at, :retired_at, :confidence, :source_episode_id, :metadata, :origin, :quote,
+        :told_at, :sources)
 RETURNING no;
 -- name: retire_fact
 UPDATE facts SET retired_at = :retired_at WHERE user_no = :user_no AND id = :id AND retired_at IS NULL RETURNING no;
+-- name: believed_of_thing
+SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
+       source_episode_id, metadata, origin, quote, told_at, sources
+FROM facts
+WHERE user_no = :user_no AND subject_key = :subject_key AND predicate_key = :predicate_key
+  AND (:object_key IS NULL OR object_key = :object_key) AND retired_at IS NULL
+ORDER BY recorded_at, no;
 -- name: list_facts
 SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
-       source_episode_id, metadata
+       source_episode_id, metadata, origin, quote, told_at, sources
 FROM facts
 WHERE user_no = :user_no
+  AND (:id IS NULL OR id = :id)
   AND (:subject_key IS NULL OR subject_key = :subject_key)
   AND (:predicate_key IS NULL OR predicate_key = :predicate_key)
   AND (:object_key IS NULL OR object_key = :object_key)
@@ -127,7 +146,7 @@ WHERE user_no = :user_no
 ORDER BY recorded_at, no;
 -- name: facts_by_no
 SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
-       source_episode_id, metadata
+       source_episode_id, metadata, origin, quote, told_at
 FROM facts
 WHERE +user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers))  -- by number, not by user
   AND (valid_from IS NULL OR valid_from <= :now) AND (valid_until IS NULL OR :now < valid_until)
@@ -137,11 +156,65 @@ WHERE +user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers))  -- 
        OR ((:ids IS NULL OR source_episode_id NOT IN (SELECT value FROM json_each(:ids)))
            AND (:session_id IS NULL OR source_episode_id NOT IN (
                SELECT id FROM episodes WHERE user_no = :user_no AND session_id = :session_id))));
+-- name: facts_told
+SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
+       source_episode_id, metadata, origin, quote, told_at, sources
+FROM facts
+WHERE user_no = :user_no AND EXISTS (
+    SELECT 1 FROM json_each(coalesce(
+        facts.sources,
+        json_array(json_array(facts.id, 0, facts.recorded_at, NULL, NULL, facts.source_episode_id)))) AS source
+    WHERE (:before IS NULL OR json_extract(source.value, '$[2]') < :before)
+      AND (:session_id IS NULL OR json_extract(source.value, '$[5]') IN (
+          SELECT id FROM episodes WHERE user_no = :user_no AND session_id = :session_id)))
+ORDER BY no;
+-- name: episode_ids
+SELECT id FROM episodes WHERE user_no = :user_no AND session_id = :session_id;
+-- name: delete_fact
+DELETE FROM facts WHERE no = :no;
+-- name: set_sources
+UPDATE facts SET sources = :sources, source_episode_id = :source_episode_id, quote = :quote, origin = :origin
+WHERE no = :no;
 -- name: delete_facts
-DELETE FROM facts
-WHERE user_no = :user_no AND (:before IS NULL OR recorded_at < :before)
-  AND (:session_id IS NULL
-       OR source_episode_id IN (SELECT id FROM episodes WHERE user_no = :user_no AND session_id = :session_id));
+DELETE FROM facts WHERE user_no = :user_no;
+
+-- name: queue
+INSERT INTO undistilled (episode_no, user_no, due_at) VALUES (:episode_no, :user_no, :due_at)
+ON CONFLICT (episode_no) DO NOTHING;
+-- name: claim
+UPDATE undistilled SET claim = :claim, claimed_until = :until, attempts = attempts + 1
+WHERE episode_no IN (
+    SELECT episode_no FROM undistilled
+    WHERE NOT is_parked AND due_at <= :now AND (claim IS NULL OR claimed_until <= :now)
+      AND (:user_no IS NULL OR user_no = :user_no)
+    ORDER BY due_at, episode_no LIMIT :limit)
+RETURNING episode_no, attempts;
+-- name: claimed_episode
+SELECT e.no, e.id, e.session_id, e.occurred_at, e.input, e.output, e.user_name, e.agent_name, e.metadata, m.messages,
+       u.user_id
+FROM episodes e JOIN users u ON u.no = e.user_no LEFT JOIN episode_messages m ON m.episode_no = e.no
+WHERE e.no = :no;
+-- name: is_claimed
+SELECT q.episode_no FROM undistilled q JOIN episodes e ON e.no = q.episode_no
+WHERE e.user_no = :user_no AND e.id = :id AND q.claim = :claim;
+-- name: unqueue
+DELETE FROM undistilled WHERE episode_no = :no;
+-- name: postpone
+UPDATE undistilled SET claim = NULL, claimed_until = NULL, error = :error, due_at = :due_at, is_parked = :is_parked
+WHERE episode_no = :no;
+-- name: release
+UPDATE undistilled SET claim = NULL, claimed_until = NULL, attempts = attempts - 1 WHERE claim = :claim;
+-- name: unpark
+UPDATE undistilled SET is_parked = 0, attempts = 0, due_at = :now
+WHERE is_parked AND (:user_no IS NULL OR user_no = :user_no);
+-- name: undistilled_counts
+SELECT coalesce(sum(NOT is_parked), 0), coalesce(sum(is_parked), 0),
+       coalesce(sum(NOT is_parked AND due_at <= :now AND (claim IS NULL OR claimed_until <= :now)), 0),
+       min(CASE WHEN NOT is_parked THEN max(due_at, coalesce(claimed_until, 0)) END)
+FROM undistilled WHERE :user_no IS NULL OR user_no = :user_no;
+-- name: parked_errors
+SELECT error, count(*) FROM undistilled
+WHERE is_parked AND (:user_no IS NULL OR user_no = :user_no) GROUP BY error ORDER BY 2 DESC, 1 LIMIT 5;
 
 -- name: embedder_no
 SELECT no FROM embedders WHERE name = :name;
@@ -209,7 +282,7 @@ SELECT no, id, session_id, occurred_at, input, output, user_name, agent_name, me
 FROM episodes WHERE +user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers)) ORDER BY no LIMIT :limit;
 -- name: facts_of_numbers
 SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
-       source_episode_id, metadata
+       source_episode_id, metadata, origin, quote, told_at
 FROM facts
 WHERE +user_no = :user_no AND no IN (SELECT value FROM json_each(:numbers)) AND retired_at IS NULL ORDER BY no LIMIT :limit;
 -- name: all_episodes
@@ -217,7 +290,7 @@ SELECT no, id, session_id, occurred_at, input, output, user_name, agent_name, me
 FROM episodes WHERE user_no = :user_no ORDER BY no;
 -- name: all_facts
 SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
-       source_episode_id, metadata
+       source_episode_id, metadata, origin, quote, told_at
 FROM facts WHERE user_no = :user_no ORDER BY no;
 
 -- name: names
