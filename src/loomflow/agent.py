@@ -11,9 +11,11 @@ from contextlib import asynccontextmanager
 from contextvars import copy_context
 from datetime import datetime
 from functools import cached_property
+from types import EllipsisType
 from typing import Any, Self, TypeVar
 
 from .checks import check_id, check_metadata, check_text, check_user_id, scrub
+from .distill import Background, Distilled, Distiller, reader_of
 from .errors import ConfigError, ModelError
 from .items import new_id
 from .locations import without_password
@@ -22,9 +24,12 @@ from .memory import Memory
 from .models import EchoModel, parse_model_name
 from .receipt import Injection
 from .runs import ENGINE, AgentStream, Run, RunResult, engine, history_of, sessions, settled
-from .settings import Tuning
+from .settings import MEMORY_TOOLS, Tuning
 
 _KEY = re.compile(r"[!-~]+")
+TEST_MODELS = ("pydantic_ai.models.test", "pydantic_ai.models.function")
+"""Where pydantic-ai's models for tests are: nothing is learned with them unless it is asked for."""
+
 _HTTP = re.compile(r"https?://[^\s/]")
 
 Result = TypeVar("Result")
@@ -42,6 +47,8 @@ class Agent:
         tools: functions and pydantic-ai tools that the model may call.
         toolsets: pydantic-ai toolsets, MCP servers among them.
         output_type: what a run returns; text by default.
+        memory_tools: tools with which the model itself may use the user's memory: True for all, or some of "remember",
+            "correct", "forget", "search_memory" and "edit_block". None by default.
         name: of the agent, used in tracing and as the speaker in recalled episodes.
         base_url: of a local or other server that speaks the OpenAI wire format (llama.cpp, LM Studio, Ollama, vLLM).
         api_key: for the model; by default from the provider's environment variable.
@@ -61,6 +68,7 @@ class Agent:
         tools: Sequence[Any] = (),
         toolsets: Sequence[Any] = (),
         output_type: Any = str,
+        memory_tools: bool | Sequence[str] = (),
         name: str | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
@@ -89,6 +97,9 @@ class Agent:
         self.memory: Memory = Memory.open(memory) if self._owns_memory else memory
         self._model_spec = (model, base_url, api_key)
         self._tools = (tools, toolsets, output_type)
+        self._memory_tools = _tool_names(memory_tools)
+        self._learns = _learns(self.tuning, model)
+        self._has_begun = False
 
     async def run(
         self,
@@ -111,6 +122,14 @@ class Agent:
             ModelError: the model cannot be built; says what to set or install.
             Exception: whatever the model or a tool raises; the session stays usable.
         """
+        self._learn_on_first_run()
+        result = await self._run(prompt, user_id, session_id, metadata)
+        self._learn()
+        return result
+
+    async def _run(
+        self, prompt: Any, user_id: str | None, session_id: str | None, metadata: Mapping[str, Any] | None
+    ) -> RunResult:
         async with self._running(prompt, user_id, session_id, metadata) as run:
             with run.inside():
                 result = await self._agent.run(**run.arguments)
@@ -125,7 +144,10 @@ class Agent:
         metadata: Mapping[str, Any] | None = None,
     ) -> RunResult:
         """Like `run`, for code that is not async. Inside a running event loop (a notebook) it uses a thread."""
-        return _block_on(lambda: self.run(prompt, user_id=user_id, session_id=session_id, metadata=metadata))
+        result = _block_on(lambda: self._run(prompt, user_id, session_id, metadata))
+        if self._learns and isinstance(self._distill_spec[0], str):
+            self._learning.begin_in_thread()  # a model that was built elsewhere belongs to the event loop of its user
+        return result
 
     @asynccontextmanager
     async def stream(
@@ -145,11 +167,13 @@ class Agent:
 
         The run is remembered when the stream has been read to its end; leaving it before interrupts the run.
         """
+        self._learn_on_first_run()
         async with (
             self._running(prompt, user_id, session_id, metadata) as run,
             self._agent.run_stream_events(**run.arguments) as events,
         ):
             yield AgentStream(events, run)
+        self._learn()
 
     async def preview(
         self, prompt: Any, *, user_id: str | None = None, session_id: str | None = None, at: datetime | None = None
@@ -162,6 +186,39 @@ class Agent:
             in_history=history.episode_ids if history else None,
         )  # fmt: skip
 
+    async def distill(
+        self,
+        *,
+        user_id: str | EllipsisType | None = ...,
+        limit: int | None = None,
+        retry_parked: bool = False,
+        progress: Callable[[Distilled], None] | None = None,
+    ) -> Distilled:
+        """Learn facts now from the runs that are still in the queue, of everyone or of one user.
+
+        The agent does so by itself after each run and when it is closed; this is for programs that want to wait for it,
+        or to be in charge of when it happens. It may be cancelled: what was done is stored, the rest stays queued.
+
+        Args:
+            user_id: whose runs; everyone's if not given.
+            limit: how many runs at most.
+            retry_parked: also those that were given up after several attempts.
+            progress: called after each run with what came of it.
+
+        Returns:
+            How many runs were read, and what came of them.
+
+        Raises:
+            ConfigError: the agent has no model to learn with.
+            ModelError: the model cannot be built; the queue is as before.
+            StoreError: the database cannot be read or written.
+        """
+        if not self._can_learn:
+            raise ConfigError("this agent has no model to learn with; give Tuning(distill_model=...)")
+        if retry_parked:
+            await self.memory.store.unpark(user_id=user_id)
+        return await self._distiller.drain(user_id=user_id, limit=limit, progress=progress)
+
     async def __aenter__(self) -> Self:
         await self.memory.store.open()
         return self
@@ -170,7 +227,12 @@ class Agent:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the model's connections and, if this agent opened it, the memory."""
+        """Close the model's connections and, if this agent opened it, the memory.
+
+        Facts that are still to be learned are learned before, for some seconds at most; the rest stays in the queue.
+        """
+        if "_learning" in self.__dict__:
+            await self._learning.aclose()
         if "_models" in self.__dict__:
             await self._models.aclose()
         if self._owns_memory:
@@ -190,12 +252,17 @@ class Agent:
         is_text = isinstance(prompt, str)
         async with self.memory.session_locks.hold((user, session)) as hold:
             model = await self._models.get()
-            run = Run(self.memory, self.tuning, self.name, hold, text, is_text, user, session, new_id(), plain)
+            run = Run(
+                self.memory, self.tuning, self.name, hold, text, is_text, user, session, new_id(), plain,
+                distill=self._learns,
+            )  # fmt: skip
             await run.begin()
             try:
                 await run.recall()
                 run.arguments["user_prompt"] = None if run.resumed else prompt
                 run.arguments["model"] = engine().InjectingModel(model, run.injection.text)
+                if self._memory_tools and run.text.strip():
+                    run.arguments["toolsets"] = [run.memory_toolset(self._memory_tools)]
                 yield run
             except BaseException as error:
                 await settled(run.interrupt(f"{type(error).__name__}: {error}"))
@@ -210,6 +277,35 @@ class Agent:
             raise ConfigError.of("prompt", "a string, or a list of text and pydantic-ai content", prompt)
         return scrub(sessions().prompt_text(prompt))
 
+    def _learn_on_first_run(self) -> None:
+        """What an earlier program left in the queue is learned while the first run goes on."""
+        if not self._has_begun:
+            self._learn()
+
+    def _learn(self) -> None:
+        self._has_begun = True
+        if self._learns:
+            self._learning.begin()
+
+    @property
+    def _distill_spec(self) -> tuple[Any, str | None, str | None]:
+        """The model to learn with, see `loomflow.context.engine.build_model`."""
+        model, base_url, api_key = self._model_spec
+        return (self.tuning.distill_model or model, base_url, api_key)
+
+    @property
+    def _can_learn(self) -> bool:
+        return self.tuning.distill_model is not None or not isinstance(self._model_spec[0], EchoModel)
+
+    @cached_property
+    def _distiller(self) -> Distiller:
+        blocks = self.tuning.distill_blocks
+        return Distiller(self.memory, lambda: reader_of(*self._distill_spec, blocks), blocks)
+
+    @cached_property
+    def _learning(self) -> Background:
+        return Background(self._distiller.drain)
+
     @cached_property
     def _models(self) -> Any:
         return engine().models_of(*self._model_spec)
@@ -221,6 +317,34 @@ class Agent:
             instructions=self.instructions or None, tools=tools, toolsets=list(toolsets), output_type=output_type,
             name=self.name,
         )  # fmt: skip
+
+
+def _learns(tuning: Tuning, model: Any) -> bool:
+    """Whether facts are learned after runs.
+
+    Raises:
+        ConfigError: they shall be, and there is no model to learn with.
+    """
+    is_real = not isinstance(model, EchoModel) and not any(
+        base.__module__ in TEST_MODELS for base in type(model).__mro__
+    )
+    if tuning.distill is None:
+        return is_real or tuning.distill_model is not None
+    if tuning.distill and isinstance(model, EchoModel) and tuning.distill_model is None:
+        raise ConfigError("distill=True needs distill_model=, a model that can read; EchoModel cannot")
+    return tuning.distill
+
+
+def _tool_names(wanted: bool | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(wanted, bool):
+        return MEMORY_TOOLS if wanted else ()
+    expected = f"True, False or a list of {', '.join(MEMORY_TOOLS)}"
+    if isinstance(wanted, str) or not isinstance(wanted, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError.of("memory_tools", expected, wanted)
+    for name in wanted:
+        if name not in MEMORY_TOOLS:
+            raise ConfigError.of("memory_tools", expected, name)
+    return tuple(dict.fromkeys(wanted))
 
 
 def _block_on(start: Callable[[], Coroutine[Any, Any, Result]]) -> Result:

@@ -44,7 +44,9 @@ class FactChanges:
     add: tuple[Fact, ...] = ()
 
 
-def supersede(believed: Iterable[Fact], new: Fact, single_valued: SingleValued = is_single_valued) -> FactChanges:
+def supersede(
+    believed: Iterable[Fact], new: Fact, single_valued: SingleValued = is_single_valued, *, is_whole: bool = False
+) -> FactChanges:
     """Say how `new` changes the facts believed now.
 
     Args:
@@ -52,13 +54,14 @@ def supersede(believed: Iterable[Fact], new: Fact, single_valued: SingleValued =
             `new` is corrected: what was told in its place no longer counts.
         new: the fact as told, with `id` and `recorded_at` set.
         single_valued: which predicates hold one value at a time.
+        is_whole: whether `new` says all that is to be known of a fact with its id; else, what it does not say is kept.
 
     Returns:
         The versions to retire and to add, the one that carries what was told last; empty if it changes nothing.
     """
     believed = list(believed)
     old = next((fact for fact in believed if fact.id == new.id), None)
-    told = new if old is None else _corrected(old, new)
+    told = new if old is None or is_whole else _corrected(old, new)
     concerned = [fact for fact in believed if fact is old or are_of_one_thing(fact, told, single_valued)]
     if any(fact == replace(told, id=fact.id) for fact in concerned):
         return FactChanges()  # known to the letter

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +11,7 @@ from .checks import check_text, utc_or_none
 from .errors import ConfigError, ConflictError
 from .items import MemoryBlock
 from .ports import Store
+from .words import normal_form
 
 MAX_BLOCK_CHARS = 50_000
 
@@ -72,6 +75,48 @@ class Blocks:
             return MemoryBlock(name, self._checked_content(content), user_id=user_id)
 
         return await self._change_block(user_id, name, plan)
+
+    async def add_lines(self, name: str, lines: Iterable[str], *, user_id: str | None = None) -> int:
+        """Add those lines to a block that it does not have yet; creates the block if need be.
+
+        Returns:
+            How many were added.
+
+        Raises:
+            ConfigError: the block would become too long; nothing was written.
+        """
+        wanted = [" ".join(check_text("line", line, blank=False).split()) for line in lines]
+        added: list[int] = []
+
+        def plan(old: MemoryBlock | None) -> MemoryBlock | None:
+            content = old.content if old else ""
+            known = {normal_form(line) for line in content.splitlines()}
+            new = list({normal_form(line): line for line in wanted if normal_form(line) not in known}.values())
+            added.append(len(new))
+            if not new:
+                return old
+            return MemoryBlock(name, self._checked_content("\n".join([content, *new] if content else new)))
+
+        await self.store.change_block(user_id, name, plan)
+        return added[-1]
+
+    async def replace_in_block(self, name: str, old: str, new: str, *, user_id: str | None = None) -> bool:
+        """Replace a text that stands once in a block, in one step; whether it did.
+
+        Raises:
+            ConfigError: the block would become too long; nothing was written.
+        """
+        wanted, text = check_text("old", old, blank=False), check_text("new", new)
+        done: list[bool] = []
+
+        def plan(block: MemoryBlock | None) -> MemoryBlock | None:
+            done.append(block is not None and block.content.count(wanted) == 1)
+            if block is None or not done[-1]:
+                return block
+            return replace(block, content=self._checked_content(block.content.replace(wanted, text).strip()))
+
+        await self.store.change_block(user_id, name, plan)
+        return done[-1]
 
     async def delete_block(self, name: str, *, user_id: str | None = None) -> bool:
         """Delete a block; whether there was one. What it said stays in the record until the user is forgotten."""

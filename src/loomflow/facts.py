@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, overload
@@ -13,7 +13,7 @@ from .errors import ConfigError
 from .items import Fact
 from .ports import Embedder, FactFilter, FactScript, Store
 from .predicates import SAME_AS, Predicates
-from .transactions import Rules, correction, merging, retraction, telling_all
+from .transactions import Rules, as_told, canonical, correction, merging, retraction, telling_all
 from .words import normal_form
 
 
@@ -65,9 +65,19 @@ class Facts:
 
             vectors = {told[place].text: embedded[place] for place in places}
             versions = await self._store().change_facts(user_id, script, vectors)
+            await self.embed_missing(user_id, [version for version in versions if version.text not in vectors])
             for place, version in zip(places, versions, strict=True):
                 written[place] = version
         return written[0] if isinstance(facts, Fact) else written
+
+    async def embed_missing(self, user_id: str | None, versions: Sequence[Fact]) -> None:
+        """Embed facts whose text only came about as they were written: under another name of their subject."""
+        embedder = self._embedder()
+        if embedder is None or not versions:
+            return
+        embedded = await embed_items(embedder, versions)
+        vectors = {fact.id: vector for fact, vector in zip(versions, embedded, strict=True) if fact.id is not None}
+        await self._store().set_vectors(user_id, {}, vectors)
 
     async def query(
         self,
@@ -144,10 +154,14 @@ class Facts:
             )
         rules = self._rules()
         found = await self._store().facts(user, FactFilter(id=fact_id))
-        corrected = [replace(one, **fields) for one in found]  # refuses what has the wrong form, and is embedded
+        corrected = [
+            replace(as_told(one), **fields) for one in found
+        ]  # refuses what has the wrong form, and is embedded
         embedded = await embed_items(self._embedder(), corrected)
         vectors = {one.text: vector for one, vector in zip(corrected, embedded, strict=True)}
-        return await self._store().change_facts(user, lambda: correction(fact_id, fields, rules), vectors)
+        version = await self._store().change_facts(user, lambda: correction(fact_id, fields, rules), vectors)
+        await self.embed_missing(user, [] if version.text in vectors else [version])
+        return version
 
     async def merge(self, subject: str, into: str, *, user_id: str | None = None) -> list[Fact]:
         """Say that two subjects are one: "Alice" is "alice@example.com".
@@ -165,11 +179,23 @@ class Facts:
         source, target = check_text("subject", subject, blank=False), check_text("into", into, blank=False)
         rules = self._rules()
         store = self._store()
+        source, target = await self._name_of(user_id, source), await self._name_of(user_id, target)
         believed = await store.facts(user_id, FactFilter(subject=source))
         renamed = [*(replace(fact, subject=target) for fact in believed), Fact(source, SAME_AS, target)]
         embedded = await embed_items(self._embedder(), renamed)
         vectors = {fact.text: vector for fact, vector in zip(renamed, embedded, strict=True)}
         return await store.change_facts(user_id, lambda: merging(source, target, rules), vectors)
+
+    async def _name_of(self, user_id: str | None, subject: str) -> str:
+        """The subject that a name stands for."""
+        script = canonical(subject)
+        step = next(script)
+        try:
+            while isinstance(step, FactFilter):
+                step = script.send(await self._store().facts(user_id, step))
+        except StopIteration as stop:
+            return stop.value
+        return subject
 
     def _rules(self) -> Rules:
         return Rules(self._store().clock(), self._predicates.is_single_valued)

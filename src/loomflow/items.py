@@ -319,6 +319,10 @@ class MemoryStats:
         bytes: size of the database.
         embedder: name of the embedder in use, None for keyword only.
         url: where the memory is, without a password.
+        undistilled: finished runs that facts are still to be learned from.
+        parked: runs that nothing could be learned from, after several attempts; `Agent.distill(retry_parked=True)` and
+            `loomflow memory distill --retry-parked` try them again.
+        parked_errors: why, the most frequent first, each with how many runs it stopped.
     """
 
     users: int
@@ -331,3 +335,6 @@ class MemoryStats:
     bytes: int
     embedder: str | None
     url: str
+    undistilled: int = 0
+    parked: int = 0
+    parked_errors: tuple[tuple[str, int], ...] = ()

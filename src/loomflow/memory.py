@@ -168,15 +168,21 @@ class Memory(Blocks):
     # Episodes and recall
 
     @overload
-    async def remember(self, episodes: Episode) -> Episode: ...
+    async def remember(self, episodes: Episode, *, distill: bool = False) -> Episode: ...
 
     @overload
-    async def remember(self, episodes: Iterable[Episode]) -> list[Episode]: ...
+    async def remember(self, episodes: Iterable[Episode], *, distill: bool = False) -> list[Episode]: ...
 
-    async def remember(self, episodes: Episode | Iterable[Episode]) -> Episode | list[Episode]:
+    async def remember(
+        self, episodes: Episode | Iterable[Episode], *, distill: bool = False
+    ) -> Episode | list[Episode]:
         """Store one or several finished runs. An id that is there already is the same episode and is left as it is.
 
         They become part of the chat history of their session, at its end.
+
+        Args:
+            episodes: what to store.
+            distill: put them into the queue that facts are learned from, see `Agent.distill`.
 
         Returns:
             The episode as stored, with id and time; for several, a list in the order given.
@@ -192,10 +198,14 @@ class Memory(Blocks):
         stored = list(told)
         for user_id in dict.fromkeys(episode.user_id for episode in told):
             places = [place for place, episode in enumerate(told) if episode.user_id == user_id]
-            batch = [NewEpisode(told[place], embedded[place]) for place in places]
+            batch = [NewEpisode(told[place], embedded[place], distill=distill) for place in places]
             for place, episode in zip(places, await self.store.add_episodes(user_id, batch), strict=True):
                 stored[place] = episode
         return stored[0] if isinstance(episodes, Episode) else stored
+
+    def is_single_valued(self, predicate: str) -> bool:
+        """Whether a subject has one value at a time for this predicate, by the list and the settings."""
+        return self._predicates.is_single_valued(predicate)
 
     async def recall(
         self,
@@ -407,7 +417,9 @@ class Memory(Blocks):
         """Counts, of one user, or of everyone if no user is given."""
         everyone = isinstance(user_id, EllipsisType)
         name = self.embedder.name if self.embedder else None
-        return await self.store.stats(None if everyone else user_id, everyone=everyone, embedder=name)
+        stats = await self.store.stats(None if everyone else user_id, everyone=everyone, embedder=name)
+        queue = await self.store.queue(user_id=user_id)
+        return replace(stats, undistilled=queue.waiting, parked=queue.parked, parked_errors=queue.errors)
 
     async def reembed(
         self, *, user_id: str | None, batch: int = REEMBED_BATCH, progress: Callable[[int], None] | None = None

@@ -455,6 +455,10 @@ class Store(Protocol):
         """Give back what was taken and not finished, as if it had not been tried."""
         ...
 
+    async def undistilled_claims(self) -> list[str]:
+        """The claims that there are: who is at it."""
+        ...
+
     async def unpark(self, *, user_id: str | EllipsisType | None = ...) -> int:
         """Put what was parked back into the queue; how much it was."""
         ...

@@ -49,6 +49,23 @@ class InjectedItem:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryAction:
+    """One use of a memory tool by the model in the run.
+
+    Attributes:
+        tool: "remember", "correct", "forget", "search_memory" or "edit_block".
+        arguments: what the model gave, in one line.
+        outcome: what the tool answered.
+        tokens: of the answer, by the estimate.
+    """
+
+    tool: str
+    arguments: str
+    outcome: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Injection:
     """The rendered memory block of one run, together with its receipt.
 
@@ -61,6 +78,7 @@ class Injection:
         over_budget: why `tokens` is above `budget`; empty if it is not. Only pinned blocks and the minimal excerpt
             can cause it.
         problems: what failed while recalling; the block was made from what could be read.
+        actions: what the model did with its memory tools in the run; empty before it, and where it has none.
         query, user_id, session_id, at, half_life_days: what it was made for.
     """
 
@@ -76,12 +94,14 @@ class Injection:
     pinned_tokens: int = 0
     over_budget: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    actions: tuple[MemoryAction, ...] = ()
 
     def explain(self) -> str:
         """The receipt as a table in plain text."""
         lines = [self._summary(), *(f"! {note}" for note in self.over_budget + self.problems)]
+        done = [f"tool {action.tool}({action.arguments}): {_one_line(action.outcome)}" for action in self.actions]
         if not self.items:
-            return "\n".join([*lines, "Nothing was recalled."])
+            return "\n".join([*lines, "Nothing was recalled.", *done])
         rows = [self._headings(), *(self._cells(item) for item in self.items)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
         for row in rows:
@@ -90,7 +110,7 @@ class Injection:
                 for column, (cell, width) in enumerate(zip(row, widths, strict=False))
             ]
             lines.append("  ".join([*cells, row[-1]]).rstrip())
-        return "\n".join(lines)
+        return "\n".join([*lines, *done])
 
     def _repr_html_(self) -> str:
         """The receipt as an HTML table, shown by notebooks. Stored text is escaped."""
@@ -100,9 +120,13 @@ class Injection:
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in self._cells(item)) + "</tr>"
             for item in self.items
         )
+        done = "".join(
+            f"<li>{html.escape(f'{action.tool}({action.arguments}): {action.outcome}')}</li>" for action in self.actions
+        )
+        actions = f"<ul>{done}</ul>" if done else ""
         return (
             f"<p>{html.escape(self._summary())}</p>{notes}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-            f"</table><pre>{html.escape(self.text)}</pre>"
+            f"</table>{actions}<pre>{html.escape(self.text)}</pre>"
         )
 
     def _headings(self) -> tuple[str, ...]:
@@ -134,7 +158,7 @@ _TEXT_SHOWN = 60
 
 
 def _cells(item: InjectedItem) -> tuple[str, ...]:
-    text = " ".join(item.text.split())
+    text = _one_line(item.text)
     return (
         item.status,
         item.kind,
@@ -143,5 +167,10 @@ def _cells(item: InjectedItem) -> tuple[str, ...]:
         "" if item.score is None else f"{item.score:.5f}",
         str(item.tokens),
         item.reason,
-        text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 1]}…",
+        text,
     )
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _TEXT_SHOWN else f"{line[: _TEXT_SHOWN - 1]}…"

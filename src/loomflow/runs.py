@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import logging
 import os
-from collections.abc import AsyncIterator, Collection, Coroutine, Generator
+from collections.abc import AsyncIterator, Collection, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +18,7 @@ from .items import Episode
 from .locks import Hold
 from .memory import Memory
 from .ports import NewEpisode, OpenRun
-from .receipt import Injection
+from .receipt import Injection, MemoryAction
 from .settings import Tuning
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class Run:
         recalled: the memory block, once it is made.
         arguments: for pydantic-ai.
         captured: the messages of the model call, as far as it got.
+        distill: whether facts are to be learned from it.
         problems: what failed around the run.
+        actions: what the model did with its memory tools.
         is_finished: whether there is nothing more to store.
     """
 
@@ -80,12 +82,14 @@ class Run:
     session_id: str
     run_id: str
     metadata: dict[str, Any]
+    distill: bool = False
     in_history: Collection[str] | None = None
     resumed: list[Any] = field(default_factory=list[Any])
     recalled: Injection | None = None
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
     captured: list[Any] | None = None
     problems: list[str] = field(default_factory=list[str])
+    actions: list[MemoryAction] = field(default_factory=list[MemoryAction])
     is_finished: bool = False
 
     async def begin(self) -> None:
@@ -126,6 +130,16 @@ class Run:
             in_history=self.in_history,
         )
 
+    def memory_toolset(self, names: Sequence[str]) -> Any:
+        """The tools with which the model may use the memory of this run's user."""
+        tools = importlib.import_module("loomflow.memory_tools")
+        said = Episode(
+            self.text, "", session_id=self.session_id, user_id=self.user_id, id=self.run_id,
+            occurred_at=self.memory.store.clock(),
+        )  # fmt: skip
+        scope = tools.Scope(self.memory, self.user_id, said, self.tuning.distill_blocks, self.actions)
+        return tools.memory_toolset(scope, names)
+
     @contextmanager
     def inside(self) -> Generator[None]:
         """Mark what is called in the block as part of this run, and keep the messages of the model call begun in it."""
@@ -138,7 +152,8 @@ class Run:
     def injection(self) -> Injection:
         """The block with its receipt, and what failed around it."""
         assert self.recalled is not None
-        return replace(self.recalled, problems=(*self.problems, *self.recalled.problems))
+        problems = (*self.problems, *self.recalled.problems)
+        return replace(self.recalled, problems=problems, actions=tuple(self.actions))
 
     async def finish(self, result: Any) -> RunResult:
         """Store the run as an episode and make its result. A memory that fails does not take the answer away."""
@@ -175,7 +190,9 @@ class Run:
         )  # fmt: skip
         timeout = self.tuning.recall_timeout_seconds
         (embedded,) = await embed_items(memory.embedder, [episode], timeout=timeout)
-        await memory.store.finish_run(self.user_id, self.run_id, NewEpisode(episode, embedded, messages))
+        await memory.store.finish_run(
+            self.user_id, self.run_id, NewEpisode(episode, embedded, messages, distill=self.distill)
+        )
 
 
 class AgentStream:

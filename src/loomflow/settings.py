@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Literal
+from typing import Any, Literal, cast
 
+from .checks import check_id
 from .errors import ConfigError
 
 MAX_FACTS = 5
 MAX_EPISODES = 3
 FILL_BUDGET = 1500
 """The ceiling that applies in mode "fill" where none is set."""
+
+MEMORY_TOOLS = ("remember", "correct", "forget", "search_memory", "edit_block")
+"""The tools with which a model may use its memory, where it is given them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,12 @@ class Tuning:
         memory_max_facts, memory_max_episodes: how many of each reach the block in mode "top".
         memory_min_relevance: from 0 to 1; what matches the question less is noise and stays out. See
             `loomflow.pipeline.rank.match` for what is measured; 0 lets everything in.
+        distill: whether facts are learned from what is said, after each run. None (the default): with real models, not
+            with `EchoModel` and pydantic-ai's test models. See `loomflow.distill`.
+        distill_model: the model that reads what was said: a name or a model, as the agent takes it; a cheaper one will
+            do. None is the agent's own.
+        distill_blocks: names of working blocks that lines may be added to when something is learned. None is added to
+            by default.
         token_counter: a function from text to its number of tokens. None is the built-in estimate.
         recall_timeout_seconds: longest wait for the embedder, and for the database, before the run goes on with what
             could be read.
@@ -48,6 +58,9 @@ class Tuning:
     memory_max_facts: int = MAX_FACTS
     memory_max_episodes: int = MAX_EPISODES
     memory_min_relevance: float = 0.05
+    distill: bool | None = None
+    distill_model: Any = None
+    distill_blocks: tuple[str, ...] = ()
     token_counter: Callable[[str], int] | None = None
     recall_timeout_seconds: float = 10.0
 
@@ -61,9 +74,18 @@ class Tuning:
         self._check_count("memory_max_facts", 0, "an int from 0")
         self._check_count("memory_max_episodes", 0, "an int from 0")
         self._check_share("memory_min_relevance")
+        if self.distill is not None and not isinstance(self.distill, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError.of("distill", "True, False or None", self.distill)
+        self._check_names("distill_blocks")
         if self.token_counter is not None and not callable(self.token_counter):
             raise ConfigError.of("token_counter", "a function from str to int, or None", self.token_counter)
         self._check_positive("recall_timeout_seconds", "a positive finite number")
+
+    def _check_names(self, field: str) -> None:
+        value = getattr(self, field)
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise ConfigError.of(field, "a list of names", value)
+        object.__setattr__(self, field, tuple(check_id(field, name) for name in cast("Iterable[object]", value)))
 
     def _check_count(self, field: str, least: int, expected: str) -> None:
         value = getattr(self, field)

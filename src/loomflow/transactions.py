@@ -38,8 +38,13 @@ class Rules:
     single_valued: SingleValued = is_single_valued
 
 
-def telling(fact: Fact, rules: Rules) -> FactScript[Fact]:
+def telling(fact: Fact, rules: Rules, *, is_whole: bool = False) -> FactScript[Fact]:
     """Add one fact as told: it ends, confirms or corrects what is believed, see `loomflow.bitemporal`.
+
+    Args:
+        fact: as told.
+        rules: what it goes by.
+        is_whole: whether a fact with a known id says all of it; else, what it does not say is kept.
 
     Returns:
         The version written, or the fact as given if it changes nothing.
@@ -50,7 +55,7 @@ def telling(fact: Fact, rules: Rules) -> FactScript[Fact]:
     concerned = yield from about(told, rules.single_valued)
     if told.recorded_at is None:
         told = replace(told, recorded_at=_after(concerned, rules.now))
-    changes = supersede(concerned, told, rules.single_valued)
+    changes = supersede(concerned, told, rules.single_valued, is_whole=is_whole)
     yield changes
     yield from _settle_what_was_left(concerned, told, rules)
     return changes.add[-1] if changes.add else told
@@ -94,9 +99,18 @@ def correction(fact_id: str, fields: Mapping[str, Any], rules: Rules) -> FactScr
     if not found:
         raise ConfigError.of("fact", "the id of a fact that is believed", fact_id)
     (old,) = found
-    start, end = told_times(old)
-    kept = replace(old, valid_from=start, valid_until=end, recorded_at=None, told_at=None, sources=())
-    return (yield from telling(replace(kept, **fields), rules))
+    meant = as_told(old)
+    corrected = replace(meant, **fields)
+    if corrected == meant:
+        return old
+    told = replace(corrected, recorded_at=None, told_at=fields.get("told_at"), sources=())
+    return (yield from telling(told, rules, is_whole=True))
+
+
+def as_told(fact: Fact) -> Fact:
+    """A fact with the valid time that was told, without what follows from other values."""
+    start, end = told_times(fact)
+    return replace(fact, valid_from=start, valid_until=end)
 
 
 def merging(subject: str, into: str, rules: Rules) -> FactScript[list[Fact]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loomflow import Agent, Memory, RunResult
+from loomflow import Agent, Memory, RunResult, Tuning
 from loomflow.stores.sqlite import SQLiteStore
 from tests.openai_server import OpenAIServer
 
@@ -29,7 +29,8 @@ class Wire:
     streamed: bool
 
     def agent(self, instructions: str = "Be brief.", **settings: Any) -> Agent:
-        """An agent whose model is the server."""
+        """An agent whose model is the server; it learns nothing after runs, unless that is asked for."""
+        settings["tuning"] = settings.get("tuning") or Tuning(distill=False)
         return Agent(instructions, model=MODELS[self.endpoint], base_url=self.server.base_url, **settings)
 
     async def ask(self, agent: Agent, prompt: Any, **where: Any) -> RunResult:

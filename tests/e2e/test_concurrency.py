@@ -14,7 +14,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from loomflow import Agent, EchoModel, Memory, SessionError
+from loomflow import Agent, EchoModel, Memory, SessionError, Tuning
 from tests.openai_server import Hang, OpenAIServer, ToolCall
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ async def stored(memory: Memory, session: str = "s") -> list[str]:
 
 
 async def test_two_runs_at_once_in_one_session_follow_one_another(wire: Wire, memory: Memory) -> None:
-    agent = wire.agent(memory=memory, tools=[note])
+    agent = wire.agent(memory=memory, tools=[note], tuning=Tuning(distill=False))
     wire.server.reply(
         ToolCall("note", {"text": "one"}, "c1"), "first", ToolCall("note", {"text": "two"}, "c2"), "second"
     )
@@ -99,7 +99,7 @@ async def test_two_runs_at_once_in_one_session_follow_one_another(wire: Wire, me
 
 async def test_twenty_runs_in_five_sessions_are_each_contiguous(memory: Memory) -> None:
     clerk = Clerk()
-    agent = Agent(model=clerk.model, memory=memory, tools=[note])
+    agent = Agent(model=clerk.model, memory=memory, tools=[note], tuning=Tuning(distill=False))
     prompts = {f"s{session}": [f"{session}.{run}" for run in range(4)] for session in range(5)}
     await asyncio.gather(*(
         agent.run(prompts[session][run], user_id="alice", session_id=session) for run in range(4) for session in prompts
@@ -153,7 +153,7 @@ async def test_locks_of_finished_runs_take_no_memory(memory: Memory) -> None:
 
 def test_one_session_from_two_threads_is_contiguous(path: Path) -> None:
     clerk = Clerk()
-    agent = Agent(model=clerk.model, memory=path, tools=[note])
+    agent = Agent(model=clerk.model, memory=path, tools=[note], tuning=Tuning(distill=False))
     prompts = [f"{thread}.{run}" for thread in range(2) for run in range(3)]
     start = threading.Barrier(2)
 
@@ -221,7 +221,7 @@ async def test_run_started_while_reading_a_stream_of_its_own_session_is_an_error
 
 BLOCKING = """
 import asyncio
-from loomflow import Agent, EchoModel, SessionError
+from loomflow import Agent, EchoModel, SessionError, Tuning
 
 agent = Agent(model=EchoModel())
 
@@ -295,14 +295,14 @@ async def test_task_started_in_a_tool_may_use_the_session_when_the_run_is_over(m
 
 RUNS = """
 import sys
-from loomflow import Agent
+from loomflow import Agent, Tuning
 
 def note(text: str) -> str:
     "Note a text."
     return text
 
 url, path, name = sys.argv[1:]
-agent = Agent(model="gpt-4.1-mini", base_url=url, memory=path, tools=[note])
+agent = Agent(model="gpt-4.1-mini", base_url=url, memory=path, tools=[note], tuning=Tuning(distill=False))
 for n in range(4):
     assert agent.run_sync(f"{name}.{n}", user_id="alice", session_id="s").output == "ok"
 """
@@ -319,7 +319,9 @@ async def test_two_processes_in_one_session_leave_contiguous_turns(path: Path) -
         assert [request.faults for request in server.requests] == [[]] * 8
         async with Memory.open(path) as memory:
             order = await stored(memory)
-            await Agent(model="gpt-4.1-mini", base_url=server.base_url, memory=memory).run("Last", **HERE)
+            await Agent(
+                model="gpt-4.1-mini", base_url=server.base_url, memory=memory, tuning=Tuning(distill=False)
+            ).run("Last", **HERE)
         assert sorted(order) == [f"{name}.{n}" for name in "ab" for n in range(4)]
         assert [text for text in order if text.startswith("a")] == [f"a.{n}" for n in range(4)]
         history = [said for text in order for said in (("user", text), ("assistant", "ok"))]

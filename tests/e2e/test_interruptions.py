@@ -337,7 +337,7 @@ async def test_stream_may_be_closed_by_another_task_than_the_one_that_opened_it(
 RUN = """
 import signal
 import sys
-from loomflow import Agent
+from loomflow import Agent, Tuning
 
 def wait(minutes: int) -> str:
     "Wait without an end."
@@ -346,7 +346,7 @@ def wait(minutes: int) -> str:
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start what runs behind it with Ctrl-C ignored
 url, path = sys.argv[1:]
-agent = Agent("Be brief.", model="gpt-4.1-mini", base_url=url, memory=path, tools=[wait])
+agent = Agent("Be brief.", model="gpt-4.1-mini", base_url=url, memory=path, tools=[wait], tuning=Tuning(distill=False))
 agent.run_sync("Book a table for two", user_id="alice", session_id="s")
 """
 

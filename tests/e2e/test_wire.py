@@ -123,7 +123,7 @@ async def test_only_the_present_instructions_of_an_agent_are_sent(wire: Wire, me
 
 async def test_r4_the_block_on_the_wire_is_the_one_of_the_receipt(wire: Wire, memory: Memory) -> None:
     await seed(memory)
-    agent = wire.agent(memory=memory, tuning=Tuning(memory_token_budget=40))
+    agent = wire.agent(memory=memory, tuning=Tuning(memory_token_budget=40, distill=False))
     preview = await agent.preview("Where should I eat in Lisbon?", user_id="alice", session_id="dinner")
     result = await wire.ask(agent, "Where should I eat in Lisbon?", **ALICE)
     lines = ["Block profile:", "> Vegetarian.", "Recalled memory (most relevant first):", "- Alice lives_in Lisbon"]
@@ -161,7 +161,7 @@ async def test_r1_the_block_is_never_stored(wire: Wire, memory: Memory, path: Pa
 
 
 def agent_of(server: OpenAIServer, path: Path) -> Agent:
-    return Agent("Be brief.", model="gpt-4.1-mini", base_url=server.base_url, memory=path)
+    return Agent("Be brief.", model="gpt-4.1-mini", base_url=server.base_url, memory=path, tuning=Tuning(distill=False))
 
 
 def test_one_agent_works_in_one_event_loop_after_another(server: OpenAIServer, path: Path) -> None:
@@ -190,15 +190,15 @@ async def test_run_sync_works_inside_a_running_event_loop(server: OpenAIServer, 
 
 IN_MANY_LOOPS = """
 import asyncio, gc, sys
-from loomflow import Agent
+from loomflow import Agent, Tuning
 
 def built():
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
     model = OpenAIChatModel("gpt-4.1-mini", provider=OpenAIProvider(base_url=sys.argv[1], api_key="k"))
-    return Agent("Be brief.", model=model, memory=sys.argv[2])
+    return Agent("Be brief.", model=model, memory=sys.argv[2], tuning=Tuning(distill=False))
 
-agent = Agent("Be brief.", model="gpt-4.1-mini", base_url=sys.argv[1], memory=sys.argv[2])
+agent = Agent("Be brief.", model="gpt-4.1-mini", base_url=sys.argv[1], memory=sys.argv[2], tuning=Tuning(distill=False))
 
 async def notebook():
     await agent.run("One")

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic_ai.messages import (
     ModelMessage,
@@ -35,6 +35,7 @@ from pydantic_core import to_json
 
 from loomflow.checks import scrub
 from loomflow.ports import Turn
+from loomflow.settings import MEMORY_TOOLS
 from loomflow.turns import is_first_try, said, without_retries
 
 logger = logging.getLogger("loomflow")
@@ -110,6 +111,12 @@ def texts_of(messages: Iterable[ModelMessage]) -> Iterator[tuple[str, str]]:
                 yield "assistant", part.content
             elif isinstance(part, ToolReturnPart):
                 yield "tool", part.model_response_str()
+
+
+def tool_texts(stored: str) -> tuple[str, ...]:
+    """What tools returned in a run, as the model saw it; not the tools that read and write the memory."""
+    parts = [part for message in _parse(stored) for part in message.parts if _is_result_of_others(part)]
+    return tuple(part.model_response_str() for part in parts)
 
 
 def prompt_text(prompt: object) -> str:
@@ -200,6 +207,10 @@ def _says_something(parts: Sequence[ModelResponsePart]) -> bool:
 def _is_result(part: ModelRequestPart) -> bool:
     """Whether a part is what a tool really returned, and not a note that it failed or was not let run."""
     return isinstance(part, ToolReturnPart) and part.outcome == "success"
+
+
+def _is_result_of_others(part: ModelRequestPart | ModelResponsePart) -> TypeGuard[ToolReturnPart]:
+    return isinstance(part, ToolReturnPart) and part.outcome == "success" and part.tool_name not in MEMORY_TOOLS
 
 
 def _belongs(part: ModelRequestPart, open_calls: dict[str, ToolCallPart]) -> bool:

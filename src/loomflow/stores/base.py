@@ -75,7 +75,8 @@ class BaseStore(ABC):
             if new is None or (old is not None and new.content == old.content):
                 return new if new is None else old
             version = max(old.version if old else 0, new.version - 1) + 1  # an imported block keeps its count
-            return replace(new, name=name, user_id=user, version=version, updated_at=new.updated_at or self.clock())
+            written_at = new.updated_at if old is None and new.updated_at is not None else self.clock()
+            return replace(new, name=name, user_id=user, version=version, updated_at=written_at)
 
         return await self._change_block(user, name, numbered, self.clock())
 
@@ -215,6 +216,9 @@ class BaseStore(ABC):
 
     @abstractmethod
     async def release_undistilled(self, claim: str) -> None: ...
+
+    @abstractmethod
+    async def undistilled_claims(self) -> list[str]: ...
 
     async def unpark(self, *, user_id: str | EllipsisType | None = ...) -> int:
         return await self._unpark(*_one_or_all(user_id), self.clock())

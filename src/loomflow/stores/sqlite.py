@@ -111,8 +111,9 @@ class SQLiteStore(BaseStore):
                 _drop_if_empty(db, user_no)
             elif new is not old:
                 if old is None:
-                    (floor,) = db.execute(SQL["block_floor"], key).fetchone()
-                    new = replace(new, version=max(new.version, floor + 1))
+                    floor, was_there = db.execute(SQL["block_floor"], key).fetchone()
+                    written_at = now if was_there else new.updated_at  # an import does not change what was there before
+                    new = replace(new, version=max(new.version, floor + 1), updated_at=written_at)
                 values = {"content": new.content, "version": new.version, "updated_at": to_micros(new.updated_at)}
                 db.execute(SQL["put_block"], key | values)
             return new
@@ -409,6 +410,9 @@ class SQLiteStore(BaseStore):
 
     async def release_undistilled(self, claim: str) -> None:
         await self._connections.write(lambda db: db.execute(SQL["release"], {"claim": claim}) and None)
+
+    async def undistilled_claims(self) -> list[str]:
+        return await self._connections.read(lambda db: [claim for (claim,) in db.execute(SQL["claims"])])
 
     async def _unpark(self, user: str | None, everyone: bool, now: datetime) -> int:
         def work(db: Connection) -> int:

@@ -1,4 +1,4 @@
-"""For tests of code that builds on loomflow: the conformance suite for stores.
+"""For tests of code that builds on loomflow: the conformance suite for stores, and a model that answers from a script.
 
 Importing this package requires `pytest` and `pytest-asyncio`, which loomflow itself does not install.
 
@@ -20,7 +20,12 @@ in a test module and say how to make one:
             return MyStore(place / "memory")
 
 `pytest` then runs every test of the suite against it, and skips those that need a capability which it does not have.
+
+`ScriptedModel` is a model that answers from a script, for tests of agents.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,4 +33,13 @@ pytest.register_assert_rewrite("loomflow.testing.conformance")
 
 from .conformance import Capability, ManualClock, StoreConformance  # noqa: E402  (after asserts are set to explain)
 
-__all__ = ["Capability", "ManualClock", "StoreConformance"]
+if TYPE_CHECKING:
+    from .scripted import Calls, ScriptedModel
+
+__all__ = ["Calls", "Capability", "ManualClock", "ScriptedModel", "StoreConformance"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"Calls", "ScriptedModel"}:  # they load pydantic-ai, which the conformance suite does not need
+        return getattr(importlib.import_module(".scripted", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,8 @@ WHERE EXISTS (SELECT 1 FROM blocks WHERE user_no = u.no) OR EXISTS (SELECT 1 FRO
    OR EXISTS (SELECT 1 FROM episodes WHERE user_no = u.no) OR EXISTS (SELECT 1 FROM open_runs WHERE user_no = u.no)
 ORDER BY user_id;
 -- name: block_floor
-SELECT block_floor FROM users WHERE no = :user_no;
+SELECT block_floor, EXISTS (SELECT 1 FROM block_versions WHERE user_no = :user_no AND name = :name)
+FROM users WHERE no = :user_no;
 -- name: raise_block_floor
 UPDATE users SET block_floor = max(block_floor, :version) WHERE no = :user_no;
 -- name: next_turn
@@ -204,6 +205,8 @@ UPDATE undistilled SET claim = NULL, claimed_until = NULL, error = :error, due_a
 WHERE episode_no = :no;
 -- name: release
 UPDATE undistilled SET claim = NULL, claimed_until = NULL, attempts = attempts - 1 WHERE claim = :claim;
+-- name: claims
+SELECT DISTINCT claim FROM undistilled WHERE claim IS NOT NULL;
 -- name: unpark
 UPDATE undistilled SET is_parked = 0, attempts = 0, due_at = :now
 WHERE is_parked AND (:user_no IS NULL OR user_no = :user_no);

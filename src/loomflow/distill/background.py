@@ -1,0 +1,135 @@
+"""Learning in the background: no run waits for it, and what it does not get done stays in the queue."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from loomflow.errors import ModelError, StoreError
+
+logger = logging.getLogger("loomflow")
+
+CLOSE_SECONDS = 10.0
+"""So long closing waits for what is still in the queue; the rest is left for the next start."""
+
+PAUSE_SECONDS = 0.25
+"""So long it waits before it begins: a program that ends right after a run has begun nothing that it must break off."""
+
+EXIT_SECONDS = 1.0
+
+Drain = Callable[[], Coroutine[Any, Any, Any]]
+
+
+class Background:
+    """Drains a queue in the background, one drain at a time.
+
+    Args:
+        drain: does what is due, and ends.
+    """
+
+    def __init__(self, drain: Drain) -> None:
+        self._drain = drain
+        self._guard = threading.Lock()
+        self._is_wanted = False
+        self._is_at_it = False
+        self._task: asyncio.Task[None] | None = None
+        self._hurry: asyncio.Event | None = None
+        self._thread: threading.Thread | None = None
+        self._warned: set[str] = set()
+
+    def begin(self) -> None:
+        """See that what is in the queue is done, by a task of the running event loop."""
+        if self._claim():
+            self._hurry = asyncio.Event()
+            self._task = asyncio.get_running_loop().create_task(self._work(), name="loomflow-distill")
+
+    def begin_in_thread(self) -> None:
+        """See that what is in the queue is done, by a thread: for code whose event loops end with each run.
+
+        The thread does not keep a program from ending; it then gives back what it had taken.
+        """
+        if self._claim():
+            self._thread = threading.Thread(target=self._work_in_thread, name="loomflow-distill", daemon=True)
+            self._thread.start()
+
+    async def aclose(self) -> None:
+        """Do what is in the queue, for `CLOSE_SECONDS` at most, and stop."""
+        self.begin()
+        task, thread = self._task, self._thread
+        if task is not None and task.get_loop() is asyncio.get_running_loop():
+            assert self._hurry is not None
+            self._hurry.set()
+            await asyncio.wait([task], timeout=CLOSE_SECONDS)
+            task.cancel()
+            await asyncio.wait([task])
+        if thread is not None:
+            await asyncio.to_thread(thread.join, CLOSE_SECONDS)
+
+    def _claim(self) -> bool:
+        """Whether the caller is to do the work; if not, who is at it will look again."""
+        with self._guard:
+            self._is_wanted = True
+            if self._is_at_it:
+                return False
+            self._is_at_it = True
+            return True
+
+    def _goes_on(self) -> bool:
+        with self._guard:
+            if not self._is_wanted:
+                self._is_at_it = False
+                return False
+            self._is_wanted = False
+            return True
+
+    async def _work(self) -> None:
+        try:
+            await self._pause()
+            while self._goes_on():
+                await self._drain()
+        except (ModelError, StoreError) as error:
+            self._warn_once(f"nothing is learned for now, the queue is kept: {error}")
+        except Exception:
+            logger.exception("learning in the background failed; the queue is kept")
+        finally:
+            with self._guard:
+                self._is_at_it = False
+
+    async def _pause(self) -> None:
+        hurry = self._hurry if self._task is asyncio.current_task() else None
+        waiting = asyncio.Event() if hurry is None else hurry
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PAUSE_SECONDS):
+                await waiting.wait()
+
+    def _work_in_thread(self) -> None:
+        async def watched() -> None:
+            loop = asyncio.get_running_loop()
+            task = asyncio.ensure_future(self._work())
+
+            def stop() -> None:
+                with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+                    loop.call_soon_threadsafe(task.cancel)
+                if self._thread is not None:
+                    self._thread.join(EXIT_SECONDS)
+
+            atexit.register(stop)
+            try:
+                await asyncio.wait([task])
+            finally:
+                atexit.unregister(stop)
+
+        try:
+            asyncio.run(watched())
+        except RuntimeError as error:  # the interpreter is ending: no thread can be started any more
+            logger.debug("learning in the background ended with the program: %s", error)
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            logger.warning(message)
