@@ -37,6 +37,7 @@ from .pipeline.recall import (
     embed_query,
     fuse_episodes,
     fuse_facts,
+    own_names,
     recall,
     recall_passages,
     search_for,
@@ -252,7 +253,8 @@ class Memory(Blocks):
         question = Question(check_text("query", query), check_user_id(user_id), at=utc_or_none("at", at))
         wanted = check_limit("limit", limit)
         _, facts = await self._search(question, wanted, episodes=False)
-        return [match.fact for match in islice(fuse_facts(facts), wanted)]
+        own = own_names(question, await self.store.names(question.user_id))
+        return [match.fact for match in islice(fuse_facts(facts, question.text, own), wanted)]
 
     async def _search(
         self, question: Question, limit: int, *, episodes: bool = True, facts: bool = True

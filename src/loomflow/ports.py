@@ -97,12 +97,13 @@ class Search:
     Attributes:
         words: search terms, any of which may match (see `words.query_terms`).
         query: the embedded question.
-        limit: how many of each search to return; filters apply before it.
+        limit: how many of each search to return; filters apply before it. Of facts about whom `text` is about, some
+            more may be returned.
         without_session: leave out this session's episodes, and the facts that came from them.
         without_ids: leave out these episodes, and the facts that came from them.
         at: what was there at this moment: episodes that had occurred, facts valid and known then. None is now.
         episodes, facts: whether they are searched at all; what is not is found empty.
-        text: the question as it was asked, for the names and dates in it. Used by `Store.passages` only.
+        text: the question as it was asked, for the names in it and, in `Store.passages`, the dates.
         chars: how many characters of passages to return, at least. Used by `Store.passages` only.
         half_life_days: age at which a passage counts half; None for no decay. Used by `Store.passages` only.
     """

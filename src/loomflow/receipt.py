@@ -23,8 +23,8 @@ class InjectedItem:
         text: as it stands in the block, without its bullet; for a dropped item, as it would have stood.
         tokens: of the line, bullet included.
         rank: place in the recall of its own kind, from 0; None for blocks.
-        relevance: 1 / (60 + rank + 1) (rule R6); in mode "fill" the score of its signals on a scale from 0 to 1; None
-            for blocks.
+        relevance: 1 / (60 + rank + 1) (rule R6); in mode "fill" the score of its signals on a scale from 0 to 1, half
+            of it for a fact that the agent or a tool said; None for blocks.
         decay: 0 to 1 (rule R7); 1 where decay is off.
         score: relevance times decay; None for blocks.
         status: "injected", "truncated" or "dropped".

@@ -9,8 +9,9 @@ import pytest
 
 from loomflow import Episode, EpisodeMatch, Fact
 from loomflow.items import FactMatch
+from loomflow.pipeline.fusion import relevance
 from loomflow.pipeline.rank import Ranked, decay, rank
-from loomflow.pipeline.recall import Candidates, relevance
+from loomflow.pipeline.recall import Candidates
 
 NOW = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)
 

@@ -236,7 +236,7 @@ async def test_r16_a_store_that_returns_wrong_types_is_a_bug_and_raises(wrong: A
 
 async def test_r16_a_store_whose_blocks_are_no_blocks_raises() -> None:
     class WrongBlocks(SQLiteStore):
-        async def blocks(self, user_id: str | None) -> list[MemoryBlock]:
+        async def blocks(self, user_id: str | None, *, at: datetime | None = None) -> list[MemoryBlock]:
             return [{"name": "profile"}]  # pyright: ignore[reportReturnType]
 
     async with Memory(WrongBlocks(None), embedder=None) as memory:

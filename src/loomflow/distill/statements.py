@@ -8,6 +8,21 @@ from typing import Literal
 from loomflow.items import Origin
 
 Change = Literal["states", "corrects", "ends"]
+Reason = Literal[
+    "blank",
+    "too long",
+    "secret",
+    "vague",
+    "block not learned",
+    "instruction",
+    "not in the turn",
+    "quoted",
+    "question",
+    "hypothetical",
+    "twice",
+    "over the cap",
+]
+"""Why something was not let in; see `loomflow.distill.guards`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +98,10 @@ class Refused:
 
     Attributes:
         item: the statement or addition.
-        reason: a code of `loomflow.distill.guards`, such as "question".
+        reason: a code, such as "question".
         detail: in words, without the refused text where that is a secret.
     """
 
     item: Statement | BlockAddition
-    reason: str
+    reason: Reason
     detail: str = ""

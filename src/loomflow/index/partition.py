@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .segments import NO_NAME, Segment, due, merge, only
+from .subjects import Subjects
 from .vectors import CodedVectors
 
 LEVELS = (8192, 512, 32)
@@ -16,6 +18,9 @@ LEVELS = (8192, 512, 32)
 
 BEFORE, AFTER = 4, 2
 """How many turns of the same session count as the neighbourhood of a turn."""
+
+SUBJECT_BYTES = 1200
+"""What a subject takes, with the words that name it, roughly."""
 
 BEFORE_WEIGHT, AFTER_WEIGHT = 0.8, 0.3
 """What a neighbour at distance k counts: the weight to the power of k."""
@@ -112,6 +117,7 @@ class Partition:
         self.epoch = epoch
         self.read_up_to = 0
         self._names: dict[str, int] = {}
+        self._subjects = Subjects()
         self.vectors: dict[tuple[int, int], VectorColumn] = {}
         self._segments: list[Segment] = []
         self._numbers = Column(np.int64)
@@ -174,11 +180,18 @@ class Partition:
         return list(self._names)
 
     @property
+    def subjects(self) -> Subjects:
+        """The names as subjects of facts, in the same order; read when they are first asked for."""
+        self._subjects.extend(islice(self._names, len(self._subjects), None))
+        return self._subjects
+
+    @property
     def nbytes(self) -> int:
         """Memory in use, roughly."""
         columns = [*self._passages.values(), *self._turns.values(), self._numbers, self._times, self._sessions]
         postings = sum(one.ids.nbytes + one.counts.nbytes + one.keys.nbytes * 2 for one in self._segments)
-        return sum(c.nbytes for c in columns) + sum(v.nbytes for v in self.vectors.values()) + postings
+        subjects = len(self._subjects) * SUBJECT_BYTES
+        return sum(c.nbytes for c in columns) + sum(v.nbytes for v in self.vectors.values()) + postings + subjects
 
     def of_passages(self, name: str) -> NDArray[Any]:
         """A column over passages: item, session, start, end, length, name, side, flags or turn."""

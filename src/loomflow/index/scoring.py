@@ -8,7 +8,8 @@ Every signal has a scale of its own, so that weights mean the same for every use
 | keyword | BM25 of the passage | 0 to 1 |
 | nearby | BM25 of its turn with the turns around it in the session | 0 to 1 |
 | session | BM25 of the whole session | 0 to 1 |
-| speaker | said by the one party, or about the one subject, that the question names | 0 or 1 |
+| speaker | said by the one party, or about a subject, that the question names | 0 or 1 |
+| asker | the question is about the asker, and so is the fact: as far as it fits otherwise | 0 to 1 |
 | question | the passage is itself a question | 0 or 1 |
 | piece | it is a piece of a longer turn: the best of them, or another | 0, 1, 2 |
 | time | the question asks when, and the passage names a time | 0 or 1 |
@@ -26,7 +27,7 @@ What each is worth is printed by `benchmarks/recall_quality.py --ablation`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -38,6 +39,7 @@ from .keywords import Floats, Mask, score_passages
 from .partition import Partition
 from .questions import DateAsked
 from .segments import IS_QUESTION, NAMES_TIME
+from .subjects import NOBODY, About
 
 WEIGHTS: Final[Mapping[str, float]] = {
     "keyword": 0.12, "nearby": 1.0, "session": 0.4, "speaker": 0.7, "question": -0.1, "time": 0.4, "date": 1.0,
@@ -46,7 +48,7 @@ WEIGHTS: Final[Mapping[str, float]] = {
 """Of the signals of a turn."""
 
 FACT_WEIGHTS: Final[Mapping[str, float]] = {
-    "fact": 0.2, "keyword": 1.52, "speaker": 0.7, "time": 0.4, "date": 1.0, "vector": 0.2,
+    "fact": 0.2, "keyword": 1.52, "speaker": 0.7, "asker": 0.7, "time": 0.4, "date": 1.0, "vector": 0.2,
 }  # fmt: skip
 """Of the signals of a fact: it has no neighbours and no session, so what is its own counts for them too."""
 
@@ -57,6 +59,9 @@ CHANCE_SHARE, CLEAR_SHARE = 0.7, 0.9
 """Between these shares of what chance gives as the largest deviation, the vector signals fade in."""
 
 FEW = 20
+
+NEAR = 3
+"""A cosine that stands out by so many standard deviations fits a question fully."""
 
 DAY_MICROS = 86_400_000_000
 DAYS_AFTER = 3
@@ -88,6 +93,7 @@ def score(
     cosines: Floats | None = None,
     has_vector: Mask | None = None,
     speakers: Sequence[int] = (),
+    about: About = NOBODY,
     asks_time: bool = False,
     dates: Sequence[DateAsked] = (),
     visible: Mask | None = None,
@@ -100,7 +106,8 @@ def score(
         words: terms of the question.
         cosines: of the question with each passage, shape [p]; None without vectors.
         has_vector: which passages have one, shape [p].
-        speakers: places in `partition.names` that the question names.
+        speakers: places in `partition.names` that the question names: one counts, of several there is no telling.
+        about: of facts, the same for the subjects that it is about, of which all count.
         asks_time: whether it asks when.
         dates: that it names.
         visible: which passages there are, shape [p]; None for all.
@@ -124,6 +131,7 @@ def score(
         values["date"] = date_fit(partition.times, dates)[partition.of_passages("item")]
     if cosines is not None and has_vector is not None:
         values |= _vector_signals(partition, cosines, has_vector, visible, has_context="context" in weights)
+    values |= _subject_signals(partition, about, values)
     total = np.zeros(partition.size, np.float32)
     for name, value in values.items():
         total += np.float32(weights.get(name, 0.0)) * value
@@ -187,6 +195,27 @@ def _vector_signals(
     if has_context:
         found["context"] = trust * _standardised(_context(partition, turn, counts > 0)[of_turn], counted)
     return found
+
+
+def _subject_signals(partition: Partition, about: About, others: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Which facts are about whom the question names, and which of those about the asker fit it.
+
+    That a question is about the asker says little: what is known of the asker is a lot, and most of it does not matter.
+    """
+    found: dict[str, Floats] = {}
+    if about.named:
+        found["speaker"] = _is_about(partition, about.named)
+    if about.asker:
+        words = others["keyword"]
+        fit = words / np.float32(max(float(words.max(initial=0.0)), 1e-9))
+        if "vector" in others:
+            fit = np.maximum(fit, others["vector"] / np.float32(NEAR))
+        found["asker"] = _is_about(partition, about.asker) * np.clip(fit, 0, 1)
+    return found
+
+
+def _is_about(partition: Partition, subjects: Collection[int]) -> Floats:
+    return np.isin(partition.of_passages("name"), np.fromiter(subjects, np.int32)).astype(np.float32)
 
 
 def pieces(partition: Partition, scores: Floats) -> Floats:

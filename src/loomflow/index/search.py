@@ -20,6 +20,7 @@ from .parts import AGENT, Part
 from .questions import asks_time, dates_in, named
 from .scoring import DAY_MICROS, FACT_WEIGHTS, WEIGHTS, Signals, relevance, score
 from .segments import session_digest
+from .subjects import NOBODY, About
 from .vectors import cosines, normalised
 
 RESCORED: Final = 2
@@ -59,6 +60,12 @@ def hidden_items(partition: Partition, search: Search, numbers: Collection[int] 
     if search.at is not None:
         hidden.append(partition.times > to_micros(search.at))
     return np.logical_or.reduce(hidden) if hidden else None
+
+
+def of_others(partition: Partition, about: About) -> Mask:
+    """Which facts are about somebody else than a question is about, shape [m]."""
+    subjects = np.fromiter(about.named | about.asker, np.int32)
+    return ~np.isin(partition.of_passages("name")[partition.first[:-1]], subjects)
 
 
 def by_words(partition: Partition, search: Search, hidden: Mask | None) -> Iterator[int]:
@@ -114,20 +121,27 @@ def passages(
     now: datetime,
     *,
     are_facts: bool,
+    about: About = NOBODY,
 ) -> Iterator[list[Hit]]:
-    """Passages best first, in batches of at least `search.chars` characters."""
+    """Passages best first, in batches of at least `search.chars` characters.
+
+    Args:
+        partition, column, search, hidden, now: what to search for, and in what.
+        are_facts: of facts, or of what was said.
+        about: of facts, whom the question is about.
+    """
     if not partition.size:
         return
     query = None if search.query.vector is None else normalised(search.query.vector)
     near = None if column is None or query is None else cosines(query, column.codes, column.inverse)
-    names = partition.names
     found = score(
         partition,
         FACT_WEIGHTS if are_facts else WEIGHTS,
         words=query_terms(search.text) if are_facts else search.words,
         cosines=near,
         has_vector=None if column is None or near is None else column.inverse > 0,
-        speakers=named(search.text, names),
+        speakers=() if are_facts else named(search.text, partition.names),
+        about=about,
         asks_time=asks_time(search.text),
         dates=dates_in(search.text, now),
         visible=_visible(partition, search),

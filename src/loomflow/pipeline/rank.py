@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -14,7 +15,8 @@ from loomflow.ports import Passage
 from loomflow.settings import MAX_EPISODES, MAX_FACTS
 from loomflow.words import saying, says_something
 
-from .recall import Candidates, PassageCandidates, relevance
+from .fusion import heard, relevance
+from .recall import Candidates, PassageCandidates
 from .render import Line, episode_line, fact_line, passage_line
 
 DAY_SECONDS = 86_400
@@ -124,11 +126,14 @@ def rank_passages(
     If not even the best of them matches the question, all are noise. Once something does, what stands near it counts
     too, whether or not it has words of the question itself.
     """
-    found: list[Passage[Any]] = [*candidates.facts, *candidates.episodes]
+    facts = candidates.facts
+    if any(heard(passage.item) < 1 for passage in facts):
+        facts = sorted(facts, key=lambda passage: -math.prod(_weighed(passage, now, half_life_days)))
+    found: list[Passage[Any]] = [*facts, *candidates.episodes]
     best = max((_passage_match(passage, noise) for passage in found), default=0.0)
     noisy = BELOW.format(min_relevance) if best < min_relevance else ""
     kinds: tuple[tuple[Kind, Sequence[Passage[Any]]], ...] = (
-        ("fact", candidates.facts),
+        ("fact", facts),
         ("episode", candidates.episodes),
     )
     ranked = [
@@ -149,11 +154,18 @@ def _ranked_passage(
 ) -> Ranked:
     item = passage.item
     line = fact_line(item) if isinstance(item, Fact) else passage_line(passage)
-    fading = decay(item.recorded_at if isinstance(item, Fact) else item.occurred_at, now, half_life)
+    fit, fading = _weighed(passage, now, half_life)
     return Ranked(
-        kind, item.id or "", line, place, passage.relevance, fading, passage.relevance * fading, excluded,
-        signals=passage.signals, passage=passage,
-    )  # fmt: skip
+        kind, item.id or "", line, place, fit, fading, fit * fading, excluded, signals=passage.signals, passage=passage
+    )
+
+
+def _weighed(passage: Passage[Any], now: datetime, half_life: float | None) -> tuple[float, float]:
+    """The relevance of a passage, by who said it if it is a fact, and its decay."""
+    item = passage.item
+    if isinstance(item, Fact):
+        return passage.relevance * heard(item), decay(item.recorded_at, now, half_life)
+    return passage.relevance, decay(item.occurred_at, now, half_life)
 
 
 def _said(item: Ranked) -> str:

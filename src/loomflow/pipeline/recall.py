@@ -1,4 +1,4 @@
-"""Recall: from a question to candidates. Keyword and vector search, fused by reciprocal rank.
+"""Recall: from a question to candidates, by keyword and vector search.
 
 The only stage that does I/O, and only through ports.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar, cast
@@ -16,12 +16,11 @@ from loomflow.embedding import check_vectors
 from loomflow.index.questions import without_names
 from loomflow.items import Episode, EpisodeMatch, Fact, FactMatch, MemoryBlock
 from loomflow.ports import NOT_EMBEDDED, Embedded, Embedder, Found, Passage, Search, Store
-from loomflow.words import query_terms, saying
+from loomflow.words import query_terms
+
+from .fusion import distinct, fuse_episodes, fuse_facts
 
 logger = logging.getLogger("loomflow")
-
-RRF_K = 60
-"""The constant of reciprocal rank fusion: Cormack, Clarke and Buettcher, SIGIR 2009."""
 
 DEPTH = 32
 """How far each of the two searches is read at first."""
@@ -36,7 +35,6 @@ FAILED = object()
 """Stands for the result of a read that failed."""
 
 Item = TypeVar("Item", Episode, Fact)
-Match = TypeVar("Match", FactMatch, EpisodeMatch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,57 +76,15 @@ class PassageCandidates:
     problems: tuple[str, ...] = ()
 
 
-def relevance(rank: int) -> float:
-    """Reciprocal rank, 1 / (60 + rank + 1), for a rank from 0."""
-    return 1 / (RRF_K + rank + 1)
-
-
 def search_for(question: Question, query: Embedded, depth: int = DEPTH) -> Search:
     """The search that a question asks for, without what is in the chat history and the facts that came from there."""
     text = _shortened(question.text)
-    search = Search(words=tuple(query_terms(text)), query=query, limit=depth, at=question.at)
+    search = Search(words=tuple(query_terms(text)), query=query, limit=depth, at=question.at, text=text)
     if question.in_history is None:
         search = replace(search, without_session=question.session_id)
     else:
         search = replace(search, without_ids=frozenset(question.in_history))
     return search
-
-
-def fuse_episodes(found: Found[Episode]) -> Iterator[EpisodeMatch]:
-    """Fuse the two rankings of a search for episodes, best first."""
-    return (EpisodeMatch(*match) for match in _fuse(found))
-
-
-def fuse_facts(found: Found[Fact]) -> Iterator[FactMatch]:
-    """Fuse the two rankings of a search for facts, best first."""
-    return (FactMatch(*match) for match in _fuse(found))
-
-
-def _fuse(found: Found[Item]) -> Iterator[tuple[Item, float, int | None, int | None, float | None]]:
-    lexical = {number: rank for rank, number in enumerate(found.lexical)}
-    vector = {number: rank for rank, (number, _) in enumerate(found.vector)}
-    cosines = dict(found.vector)
-    scores = {
-        number: sum(relevance(ranks[number]) for ranks in (lexical, vector) if number in ranks)
-        for number in lexical | vector
-    }
-    for number in sorted(scores, key=lambda number: (-scores[number], lexical.get(number, len(scores)), -number)):
-        yield found.items[number], scores[number], lexical.get(number), vector.get(number), cosines.get(number)
-
-
-def distinct(matches: Iterable[Match], limit: int, text: Callable[[Match], str]) -> tuple[tuple[Match, ...], bool]:
-    """The matches up to the `limit`-th that says something new, and whether there were so many.
-
-    Repetitions on the way are kept, so that the receipt can name them.
-    """
-    kept: list[Match] = []
-    said: set[str] = set()
-    for match in matches:
-        said.add(saying(text(match)))
-        if len(said) > limit:
-            break
-        kept.append(match)
-    return tuple(kept), len(said) >= limit
 
 
 async def embed_query(embedder: Embedder | None, text: str, timeout: float) -> tuple[Embedded, tuple[str, ...]]:
@@ -161,11 +117,12 @@ async def recall(
     Raises:
         TypeError: the store returned something else than its port promises, which is a bug.
     """
-    read, problems = await _guarded(store.blocks(question.user_id), "working blocks", timeout)
+    read, problems = await _guarded(store.blocks(question.user_id, at=question.at), "working blocks", timeout)
     blocks = () if read is FAILED else _expect_blocks(read)
     if not question.text.strip():
         return Candidates(blocks, problems=problems)
-    about, failures = await _without_names(store, question, timeout)
+    names, failures = await _names(store, question, timeout)
+    about = without_names(question.text, names)
     query, not_embedded = await embed_query(embedder, about, timeout)
     problems += failures + not_embedded
     facts: tuple[FactMatch, ...] = ()
@@ -178,7 +135,9 @@ async def recall(
         if found is FAILED:
             return Candidates(blocks, problems=problems + failures)
         found_episodes, found_facts = _checked(found)
-        facts, enough_facts = distinct(fuse_facts(found_facts), max_facts, lambda match: match.fact.text)
+        fused = list(fuse_facts(found_facts, question.text, own_names(question, names)))
+        facts, enough_facts = distinct(fused, max_facts, lambda match: match.fact.text)
+        enough_facts = enough_facts and not _is_crowded(fused, max_facts)
         episodes, enough = distinct(fuse_episodes(found_episodes), max_episodes, lambda match: match.episode.text)
         if (enough_facts or _is_all(found_facts, depth)) and (enough or _is_all(found_episodes, depth)):
             break
@@ -196,16 +155,16 @@ async def recall_passages(
     half_life_days: float | None,
 ) -> PassageCandidates:
     """Find the blocks, and the passages and facts for a question that are worth `chars` characters; see `recall`."""
-    read, problems = await _guarded(store.blocks(question.user_id), "working blocks", timeout)
+    read, problems = await _guarded(store.blocks(question.user_id, at=question.at), "working blocks", timeout)
     blocks = () if read is FAILED else _expect_blocks(read)
     if not question.text.strip():
         return PassageCandidates(blocks, problems=problems)
-    about, failures = await _without_names(store, question, timeout)
+    names, failures = await _names(store, question, timeout)
+    about = without_names(question.text, names)
     query, not_embedded = await embed_query(embedder, about, timeout)
     problems += failures + not_embedded
     search = replace(
-        search_for(question, query), words=tuple(query_terms(_shortened(about))), text=_shortened(question.text),
-        half_life_days=half_life_days,
+        search_for(question, query), words=tuple(query_terms(_shortened(about))), half_life_days=half_life_days
     )  # fmt: skip
     wanted = chars
     while True:
@@ -222,10 +181,20 @@ async def recall_passages(
         wanted *= DEEPER  # repetitions fill the list: what is behind them is wanted too
 
 
-async def _without_names(store: Store, question: Question, timeout: float) -> tuple[str, tuple[str, ...]]:
-    """What a question is about: without the names of the speakers, which nearly every line is near to."""
+async def _names(store: Store, question: Question, timeout: float) -> tuple[list[str], tuple[str, ...]]:
+    """The names of the speakers. The vector search goes without them, as nearly every line is near to them."""
     names, failures = await _guarded(store.names(question.user_id), "names", timeout)
-    return question.text if names is FAILED else without_names(question.text, _expect_names(names)), failures
+    return [] if names is FAILED else _expect_names(names), failures
+
+
+def own_names(question: Question, names: Collection[str]) -> list[str]:
+    """By which subjects of facts the asker may go: the user id, and the names of the speakers."""
+    return [*names] if question.user_id is None else [question.user_id, *names]
+
+
+def _is_crowded(facts: Sequence[FactMatch], wanted: int) -> bool:
+    """Whether what the agent and tools said leaves fewer than `wanted` facts that the user said."""
+    return sum(match.fact.origin == "user" for match in facts) < min(wanted, len(facts))
 
 
 def _text_of(passage: Passage[Episode]) -> str:

@@ -30,6 +30,9 @@ TURN_MARK = "⏎"
 GAP = "…"
 MARKER = "…[truncated]"
 UNSURE_BELOW = 0.5
+ORIGINS = {"user": "", "agent": "said by the agent", "tool": "from a tool"}
+"""How a fact says where it comes from."""
+
 MAX_NAME_CHARS = 80
 ROLES = frozenset("agent assistant developer function model system tool user".split())
 
@@ -88,11 +91,12 @@ def harmless(line: str) -> str:
 
 
 def fact_line(fact: Fact) -> Line:
-    """A fact: what qualifies it (since, until, unsure), then the statement."""
+    """A fact: what qualifies it (since, until, unsure, who said it if not the user), then the statement."""
     notes = [
         f"since {_day(fact.valid_from)}" if fact.valid_from else "",
         f"until {_day(fact.valid_until)}" if fact.valid_until else "",
         "unsure" if fact.confidence < UNSURE_BELOW else "",
+        ORIGINS[fact.origin],
     ]
     qualifier = ", ".join(note for note in notes if note)
     return Line(inline(fact.text), qualifier=f"({qualifier}) " if qualifier else "")

@@ -53,10 +53,11 @@ def _write_changes(
     for version in changes.add:
         (number,) = db.execute(SQL["add_fact"], fact_columns(version, user_no)).fetchone()
         known: Sequence[Embedded] = ()
-        if version.text in embedded:
-            known = [embedded[version.text]]
-        elif (same := before.get(version.text)) is not None:
+        if (same := before.get(version.text)) is not None:
             known = added[same].embedded if same in added else searcher.vectors_of(db, user_no, FACT, same)
+        new = embedded.get(version.text)
+        if new is not None and new.vector is not None:
+            known = [*(one for one in known if one.embedder != new.embedder), new]
         added[number] = Indexed(number, version, known)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from itertools import islice
@@ -16,8 +16,10 @@ import numpy as np
 
 from loomflow.index import search as searching
 from loomflow.index import vectors
+from loomflow.index.keywords import Mask
 from loomflow.index.partition import Partition, VectorColumn
 from loomflow.index.parts import AGENT
+from loomflow.index.subjects import NOBODY, About
 from loomflow.moments import to_micros
 from loomflow.ports import Embedded, Item, Passage, Search
 
@@ -30,6 +32,9 @@ from .segments import EPISODE, FACT, KINDS
 logger = logging.getLogger("loomflow")
 
 SQL: Final = queries("sqlite")
+ENOUGH = 8
+"""With so many facts about whom a question is about, a ranking is not searched for more of them."""
+
 MAX_COMPARED = 10_000
 FACT_CHARS = 120
 """What a fact counts beside its text: facts are short, and a block is not to be chosen from hundreds of them."""
@@ -57,9 +62,22 @@ class Searcher:
         with self._opened(db, user_no, kind) as partition:
             column = self._query_column(db, user_no, kind, partition, search.query)
             hidden = self._hidden(db, kind, user_no, partition, search)
-            lexical = wanted.first(search.limit, searching.by_words(partition, search, hidden), lambda number: number)
-            near = wanted.first(search.limit, searching.by_vector(partition, column, search, hidden), itemgetter(0))
-        return wanted.rows, tuple(lexical), tuple(near)
+            about = self._about(db, kind, user_no, partition, search)
+
+            def by_words(hidden: Mask | None) -> dict[int, None]:
+                ranked = searching.by_words(partition, search, hidden)
+                return dict.fromkeys(wanted.first(search.limit, ranked, lambda number: number))
+
+            def by_vector(hidden: Mask | None) -> dict[int, float]:
+                ranked = searching.by_vector(partition, column, search, hidden)
+                return dict(wanted.first(search.limit, ranked, itemgetter(0)))
+
+            lexical, near = by_words(hidden), by_vector(hidden)
+            if about != NOBODY:  # however many others there are, the best of these are looked at
+                others = searching.of_others(partition, about)
+                lexical |= by_words(others) if _lacks(partition, lexical, others, search.limit) else {}
+                near |= by_vector(others) if _lacks(partition, near, others, search.limit) else {}
+        return wanted.rows, tuple(lexical), tuple(near.items())
 
     def best_passages(
         self, db: Connection, kind: int, user_no: int, search: Search, now: datetime
@@ -71,7 +89,10 @@ class Searcher:
         with self._opened(db, user_no, kind) as partition:
             column = self._query_column(db, user_no, kind, partition, search.query)
             hidden = self._hidden(db, kind, user_no, partition, search)
-            for hits in searching.passages(partition, column, search, hidden, search.at or now, are_facts=kind == FACT):
+            for hits in searching.passages(
+                partition, column, search, hidden, search.at or now, are_facts=kind == FACT,
+                about=self._about(db, kind, user_no, partition, search),
+            ):  # fmt: skip
                 wanted.check([hit.number for hit in hits])
                 for hit in hits:
                     if hit.number in wanted.rows and chars < search.chars:
@@ -80,6 +101,16 @@ class Searcher:
                 if chars >= search.chars:
                     break
         return found
+
+    def _about(self, db: Connection, kind: int, user_no: int, partition: Partition, search: Search) -> About:
+        """Whom a question is about, of the subjects of facts."""
+        if kind != FACT or not search.text or not partition.size:
+            return NOBODY
+        user = {"user_no": user_no}
+        own = [
+            name for (name,) in (*db.execute(SQL["user_id"], user), *db.execute(SQL["names"], user)) if name is not None
+        ]
+        return partition.subjects.asked(search.text, own)
 
     def _hidden(self, db: Connection, kind: int, user_no: int, partition: Partition, search: Search) -> Any:
         if kind == FACT:  # what hides a fact stands in its row
@@ -178,6 +209,14 @@ class _Wanted:
             self.check([number(one) for one in batch])
             passed += [one for one in batch if number(one) in self.rows]
         return passed[:limit]
+
+
+def _lacks(partition: Partition, found: Collection[int], others: Mask, limit: int) -> bool:
+    """Whether a full ranking of facts has fewer than `ENOUGH` about whom the question is about."""
+    if len(found) < limit:
+        return False
+    places = np.searchsorted(partition.numbers, np.fromiter(found, np.int64))
+    return int(np.count_nonzero(~others[places])) < ENOUGH
 
 
 def passage_of(hit: searching.Hit, item: Item) -> Passage[Item]:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loomflow.distill import guards
-from loomflow.distill.guards import MAX_FACTS_A_RUN, Admitted, Reason, admitted, worth_reading
-from loomflow.distill.statements import BlockAddition, Reading, Said, Statement
+from loomflow.distill.guards import MAX_FACTS_A_RUN, Admitted, admitted, worth_reading
+from loomflow.distill.statements import BlockAddition, Reading, Reason, Said, Statement
 from loomflow.items import Origin
 
 

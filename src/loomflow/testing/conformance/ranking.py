@@ -17,8 +17,11 @@ from .base import (
     add_episodes,
     add_facts,
     at,
+    by_keyword,
+    by_vector,
     embedded,
     gather,
+    ids,
     requires,
     told,
 )
@@ -115,6 +118,38 @@ class RankingConformance(ConformanceBase):
         await add_facts(store, None, *(Fact(name, "owns", "a kayak", id=name) for name in ("Ana", "Bo", "Cy")))
         found = await fact_ids(store, None, about("Which kayak has Bo?", words=("kayak",)))
         assert found[0] == "Bo"
+
+    @requires(KEYWORDS)
+    async def test_facts_about_the_asker_rank_above(self, store: Store) -> None:
+        for user, subject in (("ana", "Ana"), ("bo", "user"), (None, "me")):
+            names = ("Cy", subject, "Di")
+            await add_facts(store, user, *(Fact(name, "owns", "a kayak", id=f"{user} {name}") for name in names))
+            _, facts = await store.passages(user, about("Which kayak have I?"))
+            assert [one.item.subject for one in facts if one.signals.get("asker")] == [subject]
+            assert facts[0].item.subject == subject
+            _, facts = await store.passages(user, about("Which kayak is it?"))
+            assert not any(one.signals.get("asker") for one in facts)
+
+    @requires(KEYWORDS)
+    async def test_facts_about_whom_the_question_is_about_are_found_however_many_others_there_are(
+        self, store: Store
+    ) -> None:
+        texts = {"Bo": "a kayak", "user": "a kayak"} | {f"Cy{n}": "a kayak kayak" for n in range(40)}
+        await store.add_facts(
+            None,
+            [(Fact(name, "owns", text, id=name), embedded(len(name) * 20)) for name, text in texts.items()],
+            gather,
+        )
+        for question, name in (("Which kayak has Bo?", "Bo"), ("Which kayak have I?", "user")):
+            search = about(question, words=("kayak",), limit=3)
+            if VECTORS in self.capabilities:
+                search = replace(search, query=embedded(90))
+            _, found = await store.search(None, search)
+            _, plain = await store.search(None, replace(search, text=""))
+            for ranking in (by_keyword, by_vector) if VECTORS in self.capabilities else (by_keyword,):
+                assert ids(ranking(found))[:3] == ids(ranking(plain))
+                assert name not in ids(ranking(plain))
+                assert name in ids(ranking(found))
 
     @requires(KEYWORDS)
     async def test_what_was_said_at_the_date_asked_for_ranks_above(self, store: Store) -> None:

@@ -33,11 +33,11 @@ CREATE INDEX undistilled_of_user ON undistilled (user_no);
 
 -- Predicates that say the same are compared as one from now on.
 UPDATE facts SET predicate_key = 'lives in' WHERE predicate_key IN (
-    'live in', 'living in', 'is living in', 'resides in', 'residence', 'moved to', 'has moved to', 'current
-    residence', 'current city', 'based in', 'is based in');
+    'live in', 'living in', 'is living in', 'resides in', 'residence', 'moved to', 'has moved to',
+    'current residence', 'current city', 'based in', 'is based in');
 UPDATE facts SET predicate_key = 'works at' WHERE predicate_key IN (
-    'work at', 'works for', 'work for', 'employer', 'employed by', 'employed at', 'is employed by', 'is
-    employed at', 'current employer', 'workplace');
+    'work at', 'works for', 'work for', 'employer', 'employed by', 'employed at', 'is employed by',
+    'is employed at', 'current employer', 'workplace');
 UPDATE facts SET predicate_key = 'job' WHERE predicate_key IN (
     'job title', 'occupation', 'profession', 'works as', 'current job', 'employed as');
 UPDATE facts SET predicate_key = 'married to' WHERE predicate_key IN (

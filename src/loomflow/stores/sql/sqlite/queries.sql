@@ -1,5 +1,7 @@
 -- name: user_no
 SELECT no, epoch, index_version FROM users WHERE user_id = :user_id;
+-- name: user_id
+SELECT user_id FROM users WHERE no = :user_no;
 -- name: add_user
 INSERT INTO users (user_id, index_version) VALUES (:user_id, :version);
 -- name: drop_user
