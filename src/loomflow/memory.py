@@ -37,12 +37,13 @@ from .pipeline.recall import (
     embed_query,
     fuse_episodes,
     fuse_facts,
+    known_otherwise,
     own_names,
     recall,
     recall_passages,
     search_for,
 )
-from .ports import NOISE, Embedder, Found, NewEpisode, Store
+from .ports import NOISE, Embedder, Found, Names, NewEpisode, Store
 from .predicates import Predicates
 from .receipt import Injection
 from .reembedding import REEMBED_BATCH, reembed_user
@@ -238,7 +239,8 @@ class Memory(Blocks):
         """
         question = Question(check_text("query", query), check_user_id(user_id), without_session)
         wanted = check_limit("limit", limit)
-        episodes, _ = await self._search(question, wanted, facts=False)
+        names = await self.store.names(question.user_id)
+        episodes, _ = await self._search(known_otherwise(question, names), wanted, names, facts=False)
         return list(islice(fuse_episodes(episodes), wanted))
 
     async def recall_facts(
@@ -252,16 +254,18 @@ class Memory(Blocks):
         """Find the facts that fit a question, best first. Only what is true and believed (now, or `at`) is found."""
         question = Question(check_text("query", query), check_user_id(user_id), at=utc_or_none("at", at))
         wanted = check_limit("limit", limit)
-        _, facts = await self._search(question, wanted, episodes=False)
-        own = own_names(question, await self.store.names(question.user_id))
+        names = await self.store.names(question.user_id, at=question.at)
+        question = known_otherwise(question, names)
+        _, facts = await self._search(question, wanted, names, episodes=False)
+        own = own_names(question, names)
         return [match.fact for match in islice(fuse_facts(facts, question.text, own), wanted)]
 
     async def _search(
-        self, question: Question, limit: int, *, episodes: bool = True, facts: bool = True
+        self, question: Question, limit: int, names: Names, *, episodes: bool = True, facts: bool = True
     ) -> tuple[Found[Episode], Found[Fact]]:
         if not question.text.strip():
             return Found({}), Found({})
-        about = without_names(question.text, await self.store.names(question.user_id))
+        about = without_names(question.text, names.speakers)
         query, _ = await embed_query(self.embedder, about, Tuning().recall_timeout_seconds)
         search = search_for(question, query, max(limit, DEPTH))
         return await self.store.search(question.user_id, replace(search, episodes=episodes, facts=facts))

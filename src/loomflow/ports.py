@@ -169,6 +169,26 @@ class Passage(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
+class Names:
+    """Who is who in a user's memory.
+
+    Attributes:
+        users: names of the user that episodes carry.
+        agents: names of agents that episodes carry.
+        same_as: subjects that stand for another one, see `loomflow.transactions.merging`.
+    """
+
+    users: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    same_as: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def speakers(self) -> list[str]:
+        """The names of users and agents, each once."""
+        return list(dict.fromkeys((*self.users, *self.agents)))
+
+
+@dataclass(frozen=True, slots=True)
 class OpenRun:
     """A run that has begun: written before the model is called, so that a kill loses nothing.
 
@@ -367,8 +387,8 @@ class Store(Protocol):
         """
         ...
 
-    async def names(self, user_id: str | None) -> list[str]:
-        """The names of users and agents that episodes carry."""
+    async def names(self, user_id: str | None, *, at: datetime | None = None) -> Names:
+        """The names of users and agents that episodes carry, and which subjects are the same; the latter as of `at`."""
         ...
 
     async def turns(self, user_id: str | None, session_id: str | None) -> list[Turn]:

@@ -139,7 +139,7 @@ async def everything_read(memory: Memory, user: str | None) -> dict[str, Any]:
         "recall_facts": await memory.recall_facts(query, user_id=user, limit=50),
         "injected": [injection.items for injection in injections],
         "text": [injection.text for injection in injections],
-        "names": await memory.store.names(user),
+        "names": (await memory.store.names(user)).speakers,
         "sessions": [await memory.session_messages(session, user_id=user) for session in SESSIONS],
         "export": await memory.export(user),
         "stats": replace(stats, bytes=0),

@@ -17,6 +17,7 @@ import loomflow.stores
 from loomflow import Episode, Fact, Memory, Tuning
 from loomflow.index.segments import from_bytes
 from loomflow.moments import to_micros
+from loomflow.predicates import SYNONYMS, predicate_key
 from loomflow.stores.connections import APPLICATION_ID
 from loomflow.stores.rows import block_of, episode_columns, fact_columns
 from loomflow.stores.sqlite import SQLiteStore
@@ -148,7 +149,7 @@ async def test_every_row_is_kept(path: Path) -> None:
         first, *_, interrupted = await memory.store.turns("ana", "boats")
         assert (first.messages, interrupted.interrupted and interrupted.interrupted.error) == ("[]", "killed")
         assert (await memory.stats()).episodes == MANY + 4
-        assert sorted(await memory.store.names("ana")) == ["Ana Lima", "Nova"]
+        assert sorted((await memory.store.names("ana")).speakers) == ["Ana Lima", "Nova"]
         assert (await memory.update_block("new", "x", user_id="ana")).version == 4
     with closing(sqlite3.connect(path)) as db:
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
@@ -206,7 +207,7 @@ async def test_what_is_forgotten_before_the_first_search_is_not_found(path: Path
         assert (forgotten.facts, forgotten.episodes) == (1, 2)
         assert await memory.recall("kayak kestrel", user_id="ana") == []
         assert [episode.id for episode in await memory.recall("登录", user_id="ana")] == ["cjk"]
-        assert await memory.store.names("ana") == []
+        assert (await memory.store.names("ana")).speakers == []
         assert (await memory.forget(user_id="bo")).episodes == MANY
         assert await memory.recall("walk", user_id="bo") == []
     assert set(indexed(path)) == {("ana", 0), ("ana", 1)}
@@ -225,3 +226,58 @@ async def test_reembedding_gives_everything_vectors(path: Path) -> None:
         assert await memory.reembed(user_id=None) == 1
         assert await memory.reembed(user_id="bo") == MANY
         assert (await memory.stats()).unembedded == 0
+
+
+def add_fact_of_old(path: Path, subject: str, old_key: str, object_: str) -> None:
+    """Write a fact as the old version did, which compared every predicate for itself."""
+    fact = Fact(subject, old_key, object_, id=f"{subject} {old_key}", recorded_at=NOW - timedelta(days=9))
+    with closing(sqlite3.connect(path)) as db:
+        ((user_no,),) = db.execute("SELECT no FROM users WHERE user_id = 'ana'").fetchall()
+        columns = {name: value for name, value in fact_columns(fact, user_no).items() if name not in LATER}
+        insert(db, "facts", **columns | {"predicate_key": old_key}, index_text=None)
+        db.commit()
+
+
+FAVOURITES = {"favourite": "favorite", "favourite color": "favorite color", "my favourite tea": "my favorite tea"}
+
+
+async def test_old_predicates_are_compared_as_new_ones(path: Path) -> None:
+    keys = SYNONYMS | FAVOURITES
+    for old_key in keys:
+        add_fact_of_old(path, f"Ida, {old_key}", old_key, "old")
+    async with opened(path) as memory:
+        for old_key, key in keys.items():
+            assert predicate_key(old_key) == key
+            found = [
+                await memory.facts.query(subject=f"Ida, {old_key}", predicate=name, user_id="ana")
+                for name in (key, old_key)
+            ]
+            assert [[(fact.predicate, fact.object) for fact in facts] for facts in found] == [[(old_key, "old")]] * 2
+
+
+async def test_a_new_value_ends_an_old_one_under_another_name(path: Path) -> None:
+    add_fact_of_old(path, "Ida", "is employed at", "Acme")
+    async with opened(path) as memory:
+        await memory.facts.append(Fact("Ida", "works_for", "Orbis", user_id="ana"))
+        assert [fact.object for fact in await memory.facts.query(subject="Ida", user_id="ana")] == ["Orbis"]
+        acme, _ = [fact for fact in await memory.facts.history("Ida", user_id="ana") if fact.retired_at is None]
+        assert (acme.predicate, acme.valid_from, acme.valid_until) == ("is employed at", NOW - timedelta(days=9), NOW)
+
+
+async def test_an_old_fact_counts_as_its_own_telling(path: Path) -> None:
+    async with opened(path) as memory:
+        store = memory.store
+        store.clock = lambda: NOW + timedelta(days=1)
+        await memory.facts.append(
+            Fact("Ana", "likes", "oolong", user_id="ana", source_episode_id="cjk", quote="I like oolong")
+        )
+        (tea,) = await memory.facts.query(predicate="likes", user_id="ana")
+        assert [(one.id, one.episode_id, one.told_at) for one in tea.sources[:1]] == [
+            ("tea", "kayak", NOW - timedelta(days=7))
+        ]
+        assert [one.quote for one in tea.sources] == [None, "I like oolong"]
+        assert (tea.id, tea.confidence, tea.metadata) == ("tea", 1.0, {"from": "kayak"})
+        forgotten = await memory.forget(user_id="ana", session_id="boats")
+        assert (forgotten.facts, forgotten.episodes) == (1, 2)
+        (tea,) = await memory.facts.query(predicate="likes", user_id="ana")
+        assert [one.episode_id for one in tea.sources] == ["cjk"]

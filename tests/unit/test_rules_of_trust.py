@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any, cast
 
 import numpy as np

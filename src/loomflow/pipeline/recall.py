@@ -14,8 +14,9 @@ from typing import Any, TypeVar, cast
 
 from loomflow.embedding import check_vectors
 from loomflow.index.questions import without_names
+from loomflow.index.subjects import Subjects
 from loomflow.items import Episode, EpisodeMatch, Fact, FactMatch, MemoryBlock
-from loomflow.ports import NOT_EMBEDDED, Embedded, Embedder, Found, Passage, Search, Store
+from loomflow.ports import NOT_EMBEDDED, Embedded, Embedder, Found, Names, Passage, Search, Store
 from loomflow.words import query_terms
 
 from .fusion import distinct, fuse_episodes, fuse_facts
@@ -122,7 +123,8 @@ async def recall(
     if not question.text.strip():
         return Candidates(blocks, problems=problems)
     names, failures = await _names(store, question, timeout)
-    about = without_names(question.text, names)
+    question = known_otherwise(question, names)
+    about = without_names(question.text, names.speakers)
     query, not_embedded = await embed_query(embedder, about, timeout)
     problems += failures + not_embedded
     facts: tuple[FactMatch, ...] = ()
@@ -160,7 +162,8 @@ async def recall_passages(
     if not question.text.strip():
         return PassageCandidates(blocks, problems=problems)
     names, failures = await _names(store, question, timeout)
-    about = without_names(question.text, names)
+    question = known_otherwise(question, names)
+    about = without_names(question.text, names.speakers)
     query, not_embedded = await embed_query(embedder, about, timeout)
     problems += failures + not_embedded
     search = replace(
@@ -181,15 +184,30 @@ async def recall_passages(
         wanted *= DEEPER  # repetitions fill the list: what is behind them is wanted too
 
 
-async def _names(store: Store, question: Question, timeout: float) -> tuple[list[str], tuple[str, ...]]:
-    """The names of the speakers. The vector search goes without them, as nearly every line is near to them."""
-    names, failures = await _guarded(store.names(question.user_id), "names", timeout)
-    return [] if names is FAILED else _expect_names(names), failures
+async def _names(store: Store, question: Question, timeout: float) -> tuple[Names, tuple[str, ...]]:
+    """Who is who. The vector search goes without the names of speakers, as nearly every line is near to them."""
+    names, failures = await _guarded(store.names(question.user_id, at=question.at), "names", timeout)
+    return Names() if names is FAILED else _expect_names(names), failures
 
 
-def own_names(question: Question, names: Collection[str]) -> list[str]:
-    """By which subjects of facts the asker may go: the user id, and the names of the speakers."""
-    return [*names] if question.user_id is None else [question.user_id, *names]
+def own_names(question: Question, names: Names) -> list[str]:
+    """By which subjects of facts the asker may go: the user id, and the names of the user."""
+    return [*names.users] if question.user_id is None else [question.user_id, *names.users]
+
+
+def known_otherwise(question: Question, names: Names) -> Question:
+    """The question with the other names of those whom it names, where subjects were merged."""
+    if not names.same_as:
+        return question
+    text, others = question.text, list[str]()
+    aliases = list(names.same_as)
+    for place in sorted(Subjects(aliases).asked(text).named):
+        other = names.same_as[aliases[place]]
+        while other in names.same_as and other not in others:
+            others.append(other)
+            other = names.same_as[other]
+        others.append(other)
+    return replace(question, text=f"{text} ({', '.join(dict.fromkeys(others))})") if others else question
 
 
 def _is_crowded(facts: Sequence[FactMatch], wanted: int) -> bool:
@@ -222,10 +240,10 @@ def _checked_passages(found: object) -> tuple[tuple[Passage[Episode], ...], tupl
     return tuple(lists[0]), tuple(lists[1])
 
 
-def _expect_names(names: object) -> list[str]:
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[object]", names)):
-        raise TypeError(f"Store.names must return a list of strings, got {names!r:.80}")
-    return cast("list[str]", names)
+def _expect_names(names: object) -> Names:
+    if not isinstance(names, Names):
+        raise TypeError(f"Store.names must return Names, got {names!r:.80}")
+    return names
 
 
 def _is_all(found: Found[Any], depth: int) -> bool:

@@ -26,6 +26,7 @@ from loomflow.ports import (
     FactPlan,
     FactScript,
     Found,
+    Names,
     NewEpisode,
     OpenRun,
     Passage,
@@ -136,8 +137,8 @@ class BaseStore(ABC):
             return [], []
         return await self._passages(user, search, self.clock())
 
-    async def names(self, user_id: str | None) -> list[str]:
-        return await self._names(check_user_id(user_id))
+    async def names(self, user_id: str | None, *, at: datetime | None = None) -> Names:
+        return await self._names(check_user_id(user_id), utc_or_none("at", at))
 
     async def turns(self, user_id: str | None, session_id: str | None) -> list[Turn]:
         session = None if session_id is None else check_id("session_id", session_id)
@@ -268,7 +269,7 @@ class BaseStore(ABC):
     ) -> tuple[list[Passage[Episode]], list[Passage[Fact]]]: ...
 
     @abstractmethod
-    async def _names(self, user: str | None) -> list[str]: ...
+    async def _names(self, user: str | None, at: datetime | None) -> Names: ...
 
     @abstractmethod
     async def _turns(self, user: str | None, session: str | None) -> list[Turn]: ...

@@ -107,9 +107,8 @@ class Searcher:
         if kind != FACT or not search.text or not partition.size:
             return NOBODY
         user = {"user_no": user_no}
-        own = [
-            name for (name,) in (*db.execute(SQL["user_id"], user), *db.execute(SQL["names"], user)) if name is not None
-        ]
+        rows = (*db.execute(SQL["user_id"], user), *db.execute(SQL["user_names"], user))
+        own = [name for (name,) in rows if name is not None]
         return partition.subjects.asked(search.text, own)
 
     def _hidden(self, db: Connection, kind: int, user_no: int, partition: Partition, search: Search) -> Any:

@@ -27,6 +27,7 @@ from loomflow.ports import (
     FactFilter,
     FactScript,
     Found,
+    Names,
     NewEpisode,
     OpenRun,
     Passage,
@@ -160,8 +161,9 @@ class SQLiteStore(BaseStore):
         ((number,),) = row
         if new.messages is not None:
             db.execute(SQL["add_messages"], {"episode_no": number, "messages": new.messages})
-        for name in {new.episode.user_name, new.episode.agent_name} - {None}:
-            db.execute(SQL["add_name"], {"user_no": user_no, "name": name})
+        for is_agent, name in enumerate((new.episode.user_name, new.episode.agent_name)):
+            if name is not None:
+                db.execute(SQL["add_name"], {"user_no": user_no, "name": name, "is_agent": is_agent})
         if new.distill:
             undistilled.put(db, user_no, number, self.clock())
         added.append(Indexed(number, new.episode, [new.embedded]))
@@ -221,9 +223,13 @@ class SQLiteStore(BaseStore):
             found, _ = await self._connections.read(reading)
         return found
 
-    async def _names(self, user: str | None) -> list[str]:
-        def work(db: Connection) -> list[str]:
-            return [name for (name,) in db.execute(SQL["names"], {"user_no": _find_user(db, user)[0]})]
+    async def _names(self, user: str | None, at: datetime | None) -> Names:
+        def work(db: Connection) -> Names:
+            values = {"user_no": _find_user(db, user)[0], "at": to_micros(at)}
+            names = db.execute(SQL["names"], values).fetchall()
+            same_as = db.execute(SQL["aliases" if at is None else "aliases_at"], values)
+            users, agents = (tuple(name for name, is_agent in names if is_agent == kind) for kind in (0, 1))
+            return Names(users, agents, dict(same_as))
 
         return await self._connections.read(work)
 

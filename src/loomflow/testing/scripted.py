@@ -55,7 +55,7 @@ class ScriptedModel(FunctionModel):
         if isinstance(answer, Calls):
             return [ToolCallPart(name, dict(arguments)) for name, arguments in answer.calls]
         if isinstance(answer, Mapping) and info.output_tools:
-            return [ToolCallPart(info.output_tools[0].name, dict(answer))]
+            return [ToolCallPart(info.output_tools[0].name, {**answer})]
         return [TextPart(answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False))]
 
     def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

@@ -10,6 +10,7 @@ import pytest
 from loomflow.errors import ConfigError
 from loomflow.items import Episode, Fact
 from loomflow.ports import FactFilter, NewEpisode, OpenRun, Search, Store
+from loomflow.transactions import Rules, retraction
 
 from .base import (
     SPACE,
@@ -53,6 +54,7 @@ FACT = Fact("s", "p", "o")
 EPISODE = NewEpisode(Episode("x", "y", session_id="s"))
 CALLS: dict[str, Callable[[Store, Any], Awaitable[object]]] = {
     "blocks": lambda store, user: store.blocks(user),
+    "blocks at a moment": lambda store, user: store.blocks(user, at=at(0)),
     "change_block": lambda store, user: store.change_block(user, "b", writing("x")),
     "add_facts": lambda store, user: add_facts(store, user, FACT),
     "facts": lambda store, user: store.facts(user, FactFilter()),
@@ -70,6 +72,13 @@ CALLS: dict[str, Callable[[Store, Any], Awaitable[object]]] = {
     "set_vectors": lambda store, user: store.set_vectors(user, {"e": embedded(0)}, {}),
     "drop_vectors": lambda store, user: store.drop_vectors(user, but=SPACE),
     "forget": lambda store, user: store.forget(user),
+    "claim_undistilled": lambda store, user: store.claim_undistilled("me", 1, 1, user_id=user),
+    "finish_undistilled": lambda store, user: store.finish_undistilled(
+        user, "e", "me", lambda: retraction("f", Rules(store.clock()))
+    ),
+    "postpone_undistilled": lambda store, user: store.postpone_undistilled(user, "e", "me", "x", None),
+    "unpark": lambda store, user: store.unpark(user_id=user),
+    "queue": lambda store, user: store.queue(user_id=user),
     "stats": lambda store, user: store.stats(user, everyone=False, embedder=None),
 }
 """Every method that works within one user's memory."""
@@ -131,7 +140,7 @@ class IsolationConformance(ConformanceBase):
             episodes, facts = await store.passages(user, asking("kayak", text="kayak", chars=100_000))
             assert [(one.item.user_id, one.item.input) for one in episodes] == [(user, f"kayak m{number}")]
             assert [(one.item.user_id, one.item.object) for one in facts] == [(user, f"kayak m{number}")]
-            assert await store.names(user) == [f"N m{number}"]
+            assert (await store.names(user)).speakers == [f"N m{number}"]
 
     async def test_changes_stay_within_every_id(self, store: Store) -> None:
         left = list(HOSTILE_IDS)

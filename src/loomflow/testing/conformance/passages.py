@@ -80,6 +80,10 @@ async def fact_ids(store: Store, user: str | None, search: Search) -> list[str |
     return [passage.item.id for passage in facts]
 
 
+async def speakers(store: Store, user: str | None) -> list[str]:
+    return sorted((await store.names(user)).speakers)
+
+
 async def said(store: Store, user: str | None, search: Search) -> list[str]:
     """The texts of the passages of episodes, best first."""
     episodes, _ = await store.passages(user, search)
@@ -277,20 +281,38 @@ class PassageConformance(ConformanceBase):
     # Names
 
     async def test_names_are_those_of_users_and_agents_in_episodes(self, store: Store) -> None:
-        assert await store.names("ana") == []
+        assert await speakers(store, "ana") == []
         await add_episodes(
             store, "ana", told("x", user_name="Ana Lima", agent_name="Nova"), told("y", user_name="Ana Lima"),
             told("z"), told("q", agent_name="o'Neill; --"),
         )  # fmt: skip
         await add_episodes(store, "bo", told("x", user_name="Bo", agent_name="Nova"))
         await add_facts(store, "ana", Fact("Cy", "likes", "tea"))
-        assert sorted(await store.names("ana")) == ["Ana Lima", "Nova", "o'Neill; --"]
-        assert sorted(await store.names("bo")) == ["Bo", "Nova"]
-        assert await store.names(None) == []
+        assert await speakers(store, "ana") == ["Ana Lima", "Nova", "o'Neill; --"]
+        assert await speakers(store, "bo") == ["Bo", "Nova"]
+        assert await speakers(store, None) == []
         await store.begin_run("ana", OpenRun("r", "s", "x", at(0)))
         await store.finish_run("ana", "r", NewEpisode(told("x", id="r", user_name="Dora")))
         await add_episodes(store, "ana", told("x", id="r", user_name="of a repetition"))
-        assert sorted(await store.names("ana")) == ["Ana Lima", "Dora", "Nova", "o'Neill; --"]
+        assert await speakers(store, "ana") == ["Ana Lima", "Dora", "Nova", "o'Neill; --"]
+
+    async def test_names_of_users_and_of_agents_are_told_apart(self, store: Store) -> None:
+        await add_episodes(store, None, told("x", user_name="Ana", agent_name="Nova"), told("y", user_name="Nova"))
+        names = await store.names(None)
+        assert (sorted(names.users), sorted(names.agents)) == (["Ana", "Nova"], ["Nova"])
+
+    async def test_names_say_which_subjects_are_the_same(self, store: Store, clock: ManualClock) -> None:
+        before = clock()
+        clock.advance(days=1)
+        await add_facts(store, "ana", Fact("Mum", "same_as", "Maria Silva", id="f"), Fact("Mum", "likes", "tea"))
+        merged = clock()
+        assert (await store.names("ana")).same_as == {"Mum": "Maria Silva"}
+        assert (await store.names("bo")).same_as == {}
+        clock.advance(days=1)
+        await retract(store, "ana", "f")
+        assert (await store.names("ana")).same_as == {}
+        assert (await store.names("ana", at=merged)).same_as == {"Mum": "Maria Silva"}
+        assert (await store.names("ana", at=before)).same_as == {}
 
     async def test_names_go_with_the_last_episode_that_has_them(self, store: Store) -> None:
         await add_episodes(
@@ -300,8 +322,8 @@ class PassageConformance(ConformanceBase):
         )  # fmt: skip
         await add_episodes(store, "bo", told("x", session="a", user_name="Bo"))
         await store.forget("ana", session_id="a")
-        assert sorted(await store.names("ana")) == ["Ana", "Old", "Vega"]
+        assert await speakers(store, "ana") == ["Ana", "Old", "Vega"]
         await store.forget("ana", before=at(3))
-        assert sorted(await store.names("ana")) == ["Ana", "Vega"]
+        assert await speakers(store, "ana") == ["Ana", "Vega"]
         await store.forget("ana")
-        assert (await store.names("ana"), await store.names("bo")) == ([], ["Bo"])
+        assert (await speakers(store, "ana"), await speakers(store, "bo")) == ([], ["Bo"])

@@ -54,3 +54,16 @@ UPDATE facts SET predicate_key = 'reports to' WHERE predicate_key IN (
     'manager', 'boss');
 UPDATE facts SET predicate_key = replace(predicate_key, 'favourite', 'favorite')
 WHERE predicate_key LIKE '%favourite%';
+
+-- Whose name it is, the user's or an agent's.
+DROP TABLE names;
+CREATE TABLE names (
+    user_no  INTEGER NOT NULL REFERENCES users (no) ON DELETE CASCADE,
+    name     TEXT    NOT NULL,
+    is_agent INTEGER NOT NULL,
+    PRIMARY KEY (user_no, name, is_agent)
+) WITHOUT ROWID;
+INSERT OR IGNORE INTO names (user_no, name, is_agent)
+SELECT user_no, user_name, 0 FROM episodes WHERE user_name IS NOT NULL;
+INSERT OR IGNORE INTO names (user_no, name, is_agent)
+SELECT user_no, agent_name, 1 FROM episodes WHERE agent_name IS NOT NULL;

@@ -299,12 +299,22 @@ SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at,
 FROM facts WHERE user_no = :user_no ORDER BY no;
 
 -- name: names
-SELECT name FROM names WHERE user_no = :user_no ORDER BY name;
+SELECT name, is_agent FROM names WHERE user_no = :user_no ORDER BY name;
+-- name: user_names
+SELECT name FROM names WHERE user_no = :user_no AND NOT is_agent ORDER BY name;
 -- name: add_name
-INSERT INTO names (user_no, name) VALUES (:user_no, :name) ON CONFLICT DO NOTHING;
+INSERT INTO names (user_no, name, is_agent) VALUES (:user_no, :name, :is_agent) ON CONFLICT DO NOTHING;
 -- name: drop_names
 DELETE FROM names WHERE user_no = :user_no;
 -- name: collect_names
-INSERT INTO names (user_no, name)
-SELECT DISTINCT user_no, user_name FROM episodes WHERE user_no = :user_no AND user_name IS NOT NULL
-UNION SELECT DISTINCT user_no, agent_name FROM episodes WHERE user_no = :user_no AND agent_name IS NOT NULL;
+INSERT INTO names (user_no, name, is_agent)
+SELECT DISTINCT user_no, user_name, 0 FROM episodes WHERE user_no = :user_no AND user_name IS NOT NULL
+UNION SELECT DISTINCT user_no, agent_name, 1 FROM episodes WHERE user_no = :user_no AND agent_name IS NOT NULL;
+-- name: aliases
+SELECT subject, object FROM facts
+WHERE user_no = :user_no AND retired_at IS NULL AND predicate_key = 'same as' AND valid_until IS NULL ORDER BY no;
+-- name: aliases_at
+SELECT subject, object FROM facts
+WHERE user_no = :user_no AND predicate_key = 'same as' AND valid_until IS NULL
+  AND recorded_at <= :at AND (retired_at IS NULL OR :at < retired_at)
+ORDER BY no;
