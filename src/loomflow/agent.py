@@ -98,7 +98,7 @@ class Agent:
         self._model_spec = (model, base_url, api_key)
         self._tools = (tools, toolsets, output_type)
         self._memory_tools = _tool_names(memory_tools)
-        self._learns = _learns(self.tuning, model)
+        self._learns = _learns(self.tuning, model, base_url)
         self._has_begun = False
 
     async def run(
@@ -210,12 +210,13 @@ class Agent:
 
         Raises:
             ConfigError: the agent has no model to learn with.
-            ModelError: the model cannot be built; the queue is as before.
+            ModelError: the model cannot be built, or is refused by its server; what was not done stays in the queue.
             StoreError: the database cannot be read or written.
         """
         if not self._can_learn:
             raise ConfigError("this agent has no model to learn with; give Tuning(distill_model=...)")
-        if retry_parked:
+        if retry_parked:  # they stay parked if the model cannot be built
+            await asyncio.to_thread(lambda: engine().build_model(*self._distill_spec))
             await self.memory.store.unpark(user_id=user_id)
         return await self._distiller.drain(user_id=user_id, limit=limit, progress=progress)
 
@@ -233,6 +234,8 @@ class Agent:
         """
         if "_learning" in self.__dict__:
             await self._learning.aclose()
+        if "_distiller" in self.__dict__:
+            await self._distiller.aclose()
         if "_models" in self.__dict__:
             await self._models.aclose()
         if self._owns_memory:
@@ -291,7 +294,8 @@ class Agent:
     def _distill_spec(self) -> tuple[Any, str | None, str | None]:
         """The model to learn with, see `loomflow.context.engine.build_model`."""
         model, base_url, api_key = self._model_spec
-        return (self.tuning.distill_model or model, base_url, api_key)
+        reader = self.tuning.distill_model or model
+        return (reader, base_url, None if _is_of_another_provider(reader, model, base_url) else api_key)
 
     @property
     def _can_learn(self) -> bool:
@@ -319,12 +323,17 @@ class Agent:
         )  # fmt: skip
 
 
-def _learns(tuning: Tuning, model: Any) -> bool:
+def _learns(tuning: Tuning, model: Any, base_url: str | None) -> bool:
     """Whether facts are learned after runs.
 
     Raises:
         ConfigError: they shall be, and there is no model to learn with.
+        ModelError: the name of the model to learn with is of no known form.
     """
+    if isinstance(tuning.distill_model, EchoModel | type) or tuning.distill_model == "echo":
+        raise ConfigError.of("distill_model", "a model that can read, or None", tuning.distill_model)
+    if isinstance(tuning.distill_model, str):
+        parse_model_name(tuning.distill_model, base_url)
     is_real = not isinstance(model, EchoModel) and not any(
         base.__module__ in TEST_MODELS for base in type(model).__mro__
     )
@@ -333,6 +342,14 @@ def _learns(tuning: Tuning, model: Any) -> bool:
     if tuning.distill and isinstance(model, EchoModel) and tuning.distill_model is None:
         raise ConfigError("distill=True needs distill_model=, a model that can read; EchoModel cannot")
     return tuning.distill
+
+
+def _is_of_another_provider(reader: Any, model: Any, base_url: str | None) -> bool:
+    """Whether the key of a model must not be shown to the provider of the model to learn with."""
+    if base_url is not None or not (isinstance(reader, str) and isinstance(model, str)):
+        return False  # one server has both
+    kinds = {re.sub("-(chat|responses)$", "", parse_model_name(name).provider) for name in (reader, model)}
+    return len(kinds) > 1
 
 
 def _tool_names(wanted: bool | Sequence[str]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
+from typing import Any
 
 from .checks import EARLIEST
 from .items import Fact, Source
@@ -100,7 +101,7 @@ def without(fact: Fact, is_gone: Callable[[Source], bool]) -> Fact | None:
     quotes = [source.quote for source in kept if source.quote is not None]
     return replace(
         fact, sources=kept, origin=kept[-1].origin, source_episode_id=episodes[-1] if episodes else None,
-        quote=quotes[-1] if quotes else None,
+        quote=quotes[-1] if quotes else None, metadata=_metadata(kept),
     )  # fmt: skip
 
 
@@ -125,7 +126,7 @@ def source_of(fact: Fact) -> Source:
     return Source(
         id=fact.id, told_at=fact.told_at or fact.recorded_at, recorded_at=fact.recorded_at, valid_from=fact.valid_from,
         valid_until=fact.valid_until, episode_id=fact.source_episode_id, quote=fact.quote, origin=fact.origin,
-        confidence=fact.confidence,
+        confidence=fact.confidence, metadata=fact.metadata,
     )  # fmt: skip
 
 
@@ -167,9 +168,12 @@ class _Claim:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Tellings with equal identities are one, told again. One without a time says that it is true when told."""
+        """Tellings with equal identities are one, told again.
+
+        One without a time says that it is true when it is told, unless it is from the same episode.
+        """
         source = self.source
-        told_at = source.told_at if source.valid_from is None else None
+        told_at = source.told_at if source.valid_from is None and source.episode_id is None else None
         return self.value, source.valid_from, source.valid_until, source.episode_id, source.origin, told_at
 
 
@@ -291,7 +295,9 @@ def _changes(believed: Sequence[Fact], claims: Sequence[_Claim], moment: datetim
     """From what was told to what is to be written."""
     told = list(claims)
     if new is not None:
-        known = next((claim for claim in claims if claim.identity == new.identity), None)
+        known = next(
+            (one for one in claims if one.identity == new.identity and not _is_contradicted(one, claims)), None
+        )
         if known is not None:
             told.remove(known)
             new = _Claim(known.fact, _confirmed(known.source, new.source), new.fact)
@@ -303,8 +309,29 @@ def _changes(believed: Sequence[Fact], claims: Sequence[_Claim], moment: datetim
     return _written(believed, _time_line(told), moment, new)
 
 
+def _is_contradicted(claim: _Claim, claims: Sequence[_Claim]) -> bool:
+    """Whether another end of the value, or another value with the same start, was told later.
+
+    Then telling it once more is not the same telling again: it is the last word now.
+    """
+    is_by_user = claim.source.origin == "user"
+    later = [one for one in claims if one.telling > claim.telling and (one.source.origin == "user") == is_by_user]
+    return any(
+        one.source.valid_until != claim.source.valid_until if one.value == claim.value else one.start == claim.start
+        for one in later
+    )
+
+
 def _confirmed(known: Source, again: Source) -> Source:
-    return replace(known, confidence=max(known.confidence, again.confidence), quote=again.quote or known.quote)
+    return replace(
+        known, confidence=max(known.confidence, again.confidence), quote=again.quote or known.quote,
+        metadata=_metadata([known, again]),
+    )  # fmt: skip
+
+
+def _metadata(sources: Iterable[Source]) -> dict[str, Any]:
+    """What came with tellings, the last word for each name."""
+    return {name: value for source in sources for name, value in source.metadata.items()}
 
 
 def _is_echo(claim: _Claim, by_user: Sequence[_Span]) -> bool:
@@ -362,8 +389,6 @@ def _version(span: _Span, id_: str, old: Fact | None, new: _Claim | None, *, is_
     lead = next((claim.fact for claim in ordered if claim.fact is old), ordered[0].fact)
     first = min(ordered, key=lambda claim: claim.place)
     is_assumed = first.start is not None and first.source.valid_from is None and span.start == first.start
-    facts = [claim.fact for claim in ordered] + ([] if new is None else [new.told])
-    metadata = {name: value for fact in facts for name, value in fact.metadata.items()}
     episodes = [claim.source.episode_id for claim in ordered if claim.source.episode_id is not None]
     quotes = [claim.source.quote for claim in ordered if claim.source.quote is not None]
     return replace(
@@ -373,7 +398,7 @@ def _version(span: _Span, id_: str, old: Fact | None, new: _Claim | None, *, is_
         valid_until=span.end,
         confidence=max(claim.source.confidence for claim in ordered),
         source_episode_id=episodes[-1] if episodes else None,
-        metadata=metadata,
+        metadata=_metadata([claim.source for claim in ordered]),
         origin=ordered[-1].source.origin,
         quote=quotes[-1] if quotes else None,
         told_at=lead.told_at if new is None else new.told.told_at or lead.told_at,
@@ -387,8 +412,8 @@ def _kept(span: _Span) -> tuple[Source, ...]:
     if len(ordered) > MAX_SOURCES:
         first = min(ordered, key=lambda claim: claim.place)
         latest = ordered[2 - MAX_SOURCES :]
-        ordered = list(dict.fromkeys([ordered[0], first, *latest]))
-        ordered.sort(key=lambda claim: claim.telling)
+        chosen = {id(claim) for claim in (ordered[0], first, *latest)}
+        ordered = [claim for claim in ordered if id(claim) in chosen]
     return tuple(claim.source for claim in ordered)
 
 

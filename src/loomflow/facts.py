@@ -41,8 +41,8 @@ class Facts:
         which are single-valued.
 
         Returns:
-            The version written, with id and times; for several facts, a list in the order given. A fact that was
-            known to the letter comes back as it was given.
+            The version written, with id and times; for several facts, a list in the order given. Where
+            nothing changes (it is known to the letter, or an agent repeats what the user said), the one believed.
 
         Raises:
             ConfigError: something else than facts was given.
@@ -171,7 +171,7 @@ class Facts:
         same is itself a fact, with the predicate `same_as`; retract it to keep apart what is told later.
 
         Returns:
-            The facts given on, as written.
+            The versions written: the facts given on, and those of the second that they changed.
 
         Raises:
             ConfigError: the two are one already, or one is blank.

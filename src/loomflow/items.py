@@ -73,6 +73,7 @@ class Source:
         recorded_at: when the memory learned it.
         valid_from, valid_until: as they were told; those of the fact take other values into account.
         confidence: 0 to 1.
+        metadata: plain JSON values that came with it.
     """
 
     id: str
@@ -84,6 +85,7 @@ class Source:
     quote: str | None = None
     origin: Origin = "user"
     confidence: float = 1.0
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         for name in ("told_at", "recorded_at"):
@@ -100,6 +102,7 @@ class Source:
             quote=None if self.quote is None else check_text("quote", self.quote, blank=False),
             origin=_check_origin(self.origin),
             confidence=_check_confidence(self.confidence),
+            metadata=check_metadata("metadata", self.metadata),
         )
 
 

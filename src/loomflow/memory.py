@@ -413,7 +413,7 @@ class Memory(Blocks):
         Raises:
             ConfigError: the data is not an export; names the place. Nothing was written.
         """
-        return await import_user(self.store, self.embedder, data, user_id, self._max_block_chars)
+        return await import_user(self.store, self.embedder, data, user_id, self._max_block_chars, self.is_single_valued)
 
     async def users(self) -> list[str | None]:
         """Every scope that holds anything; None is the anonymous one. For administration."""

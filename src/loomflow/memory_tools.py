@@ -6,6 +6,7 @@ goes through the same guards as what is learned after runs, and stands in the re
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +21,7 @@ from .distill.statements import BlockAddition, Reading, Said, Statement
 from .errors import LoomflowError
 from .items import Episode, Fact
 from .memory import Memory
+from .ports import FactFilter
 from .receipt import MemoryAction
 from .tokens import estimate_tokens
 
@@ -28,6 +30,9 @@ MAX_ARGUMENT_CHARS = 2_000
 
 MAX_WRITES = 20
 """So many times a run may write."""
+
+MAX_RETRIES = 5
+"""So often the model may call a tool with arguments of the wrong form; once more, and the run fails."""
 
 MAX_FOUND = 10
 MAX_ANSWER_CHARS = 4_000
@@ -55,7 +60,7 @@ class Scope:
 def memory_toolset(scope: Scope, names: Sequence[str]) -> FunctionToolset[Any]:
     """The tools of one run: those of `loomflow.settings.MEMORY_TOOLS` that are named."""
     tools = _MemoryTools(scope)
-    return FunctionToolset([getattr(tools, name) for name in names])
+    return FunctionToolset([getattr(tools, name) for name in names], max_retries=MAX_RETRIES)
 
 
 @dataclass
@@ -84,7 +89,7 @@ class _MemoryTools:
                 subject=scrub(subject), predicate=scrub(predicate), object=scrub(object), quote=scrub(quote),
                 valid_from=valid_from,
             )  # fmt: skip
-            result = self._guarded(Reading(facts=(statement,)))
+            result = await self._guarded(Reading(facts=(statement,)))
             if result.refused:
                 return f"not remembered: {_reason(result.refused[0].reason)}"
             written = await self.scope.memory.facts.append(fact_of(result.facts[0], self.scope.said))
@@ -92,19 +97,34 @@ class _MemoryTools:
 
         return await self._done("remember", given, work, writes=True)
 
-    async def correct(self, fact_id: str, value: str) -> str:
+    async def correct(self, fact_id: str, value: str, quote: str) -> str:
         """Correct a remembered fact that was wrong. Find its id with search_memory.
 
         Args:
             fact_id: of the fact.
             value: what the object should have been.
+            quote: the words of this conversation turn that say so, copied to the letter.
         """
 
         async def work() -> str:
-            written = await self.scope.memory.facts.correct(fact_id, user_id=self.scope.user_id, object=value)
+            facts, user = self.scope.memory.facts, self.scope.user_id
+            wrong = await self._believed(fact_id)
+            if wrong is None:
+                return f"no fact {fact_id!r} is believed"
+            statement = Statement(
+                subject=wrong.subject, predicate=wrong.predicate, object=scrub(value), quote=scrub(quote)
+            )
+            result = await self._guarded(Reading(facts=(statement,)))
+            if result.refused:
+                return f"not corrected: {_reason(result.refused[0].reason)}"
+            said = fact_of(result.facts[0], self.scope.said)
+            written = await facts.correct(
+                fact_id, user_id=user, object=said.object, quote=said.quote, origin=said.origin,
+                confidence=said.confidence, source_episode_id=said.source_episode_id,
+            )  # fmt: skip
             return f"corrected: {_line(written)}"
 
-        return await self._done("correct", {"fact_id": fact_id, "value": value}, work, writes=True)
+        return await self._done("correct", {"fact_id": fact_id, "value": value, "quote": quote}, work, writes=True)
 
     async def forget(self, fact_id: str) -> str:
         """Stop believing a remembered fact. Find its id with search_memory.
@@ -154,7 +174,7 @@ class _MemoryTools:
         async def work() -> str:
             scope = self.scope
             addition = BlockAddition(block=scrub(block), text=scrub(text), quote=scrub(quote))
-            result = self._guarded(Reading(blocks=(addition,)))
+            result = await self._guarded(Reading(blocks=(addition,)))
             if result.refused:
                 return f"not edited: {_reason(result.refused[0].reason)}"
             if instead_of is None:
@@ -165,8 +185,14 @@ class _MemoryTools:
 
         return await self._done("edit_block", given, work, writes=True)
 
-    def _guarded(self, reading: Reading) -> Any:
-        guards = importlib.import_module("loomflow.distill.guards")  # its tables take a while to load
+    async def _believed(self, fact_id: str) -> Fact | None:
+        """The fact of this run's user with this id."""
+        found = await self.scope.memory.store.facts(self.scope.user_id, FactFilter(id=scrub(fact_id)))
+        return found[0] if found else None
+
+    async def _guarded(self, reading: Reading) -> Any:
+        # its tables take a while to load, and the event loop must not wait for them
+        guards = await asyncio.to_thread(importlib.import_module, "loomflow.distill.guards")
         return guards.admitted(reading, Said(user=self.scope.said.input), blocks=self.scope.blocks)
 
     async def _done(

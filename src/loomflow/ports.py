@@ -388,7 +388,7 @@ class Store(Protocol):
         ...
 
     async def names(self, user_id: str | None, *, at: datetime | None = None) -> Names:
-        """The names of users and agents that episodes carry, and which subjects are the same; the latter as of `at`."""
+        """The names of users and agents that episodes carry, and which subjects are the same; as it was at `at`."""
         ...
 
     async def turns(self, user_id: str | None, session_id: str | None) -> list[Turn]:

@@ -21,7 +21,7 @@ from .words import normal_form
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 SINGLE_VALUED = frozenset(
-    name.strip()
+    " ".join(name.split())
     for name in """
     name, full name, first name, last name, nickname, age, birthday, born on, born in, date of birth, birthplace,
     gender, pronouns, lives in, lives at, live in, resides in, residence, home, home city, home town, hometown,

@@ -6,7 +6,7 @@ Each is a generator that yields what it wants to read (`FactFilter`, answered wi
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -47,7 +47,7 @@ def telling(fact: Fact, rules: Rules, *, is_whole: bool = False) -> FactScript[F
         is_whole: whether a fact with a known id says all of it; else, what it does not say is kept.
 
     Returns:
-        The version written, or the fact as given if it changes nothing.
+        The version written, or the one that is believed if it changes nothing.
     """
     told = replace(fact, id=fact.id or new_id(), retired_at=None, sources=())
     if predicate_key(told.predicate) != predicate_key(SAME_AS):
@@ -58,7 +58,7 @@ def telling(fact: Fact, rules: Rules, *, is_whole: bool = False) -> FactScript[F
     changes = supersede(concerned, told, rules.single_valued, is_whole=is_whole)
     yield changes
     yield from _settle_what_was_left(concerned, told, rules)
-    return changes.add[-1] if changes.add else told
+    return changes.add[-1] if changes.add else _known(concerned, told)
 
 
 def telling_all(facts: Iterable[Fact], rules: Rules) -> FactScript[list[Fact]]:
@@ -103,7 +103,8 @@ def correction(fact_id: str, fields: Mapping[str, Any], rules: Rules) -> FactScr
     corrected = replace(meant, **fields)
     if corrected == meant:
         return old
-    told = replace(corrected, recorded_at=None, told_at=fields.get("told_at"), sources=())
+    first_told = None if old.told_at is None else min((one.told_at for one in old.sources), default=old.told_at)
+    told = replace(corrected, recorded_at=None, told_at=fields.get("told_at") or first_told, sources=())
     return (yield from telling(told, rules, is_whole=True))
 
 
@@ -117,7 +118,7 @@ def merging(subject: str, into: str, rules: Rules) -> FactScript[list[Fact]]:
     """Note that two subjects are one, and give the facts of the first to the second.
 
     Returns:
-        The facts that were given on, as written.
+        The versions written: the facts that were given on, and those of the second subject that they changed.
 
     Raises:
         ConfigError: they are one already.
@@ -183,6 +184,12 @@ def _settle_what_was_left(concerned: list[Fact], told: Fact, rules: Rules) -> Fa
         peers = yield from _peers(old, rules.single_valued)
         if all(fact.id != told.id for fact in peers):
             yield settle(peers, told.recorded_at)
+
+
+def _known(concerned: Sequence[Fact], told: Fact) -> Fact:
+    """Of the facts believed, the one that says what was told; the last, if it was true at several times."""
+    same = [fact for fact in concerned if normal_form(fact.object) == normal_form(told.object)]
+    return max(same, key=lambda fact: fact.valid_from or EARLIEST, default=told)
 
 
 def _after(facts: list[Fact], moment: datetime, step: timedelta = timedelta(microseconds=1)) -> datetime:

@@ -8,12 +8,14 @@ from datetime import datetime
 from types import EllipsisType
 from typing import Any, TypeVar, cast
 
-from .bitemporal import FactChanges, supersede
+from .bitemporal import FactChanges, SingleValued, supersede
 from .checks import check_user_id
 from .embedding import embed_items
 from .errors import ConfigError
 from .items import Episode, Fact, MemoryBlock, Source
 from .ports import Embedder, FactFilter, NewEpisode, Store, Turn
+from .predicates import is_single_valued
+from .transactions import Rules, settling
 
 FORMAT = "loomflow-memory"
 VERSION = 1
@@ -52,6 +54,7 @@ async def import_user(
     data: Mapping[str, Any],
     user_id: str | EllipsisType | None,
     max_block_chars: int,
+    single_valued: SingleValued = is_single_valued,
 ) -> Imported:
     """Write an export into the memory of `user_id`, or of the exported user if it is `...`.
 
@@ -71,7 +74,7 @@ async def import_user(
             )
     return Imported(
         blocks=await _write_blocks(store, user, blocks),
-        facts=await _write_facts(store, embedder, user, facts),
+        facts=await _write_facts(store, embedder, user, facts, single_valued),
         episodes=await _write_episodes(store, embedder, user, episodes),
     )
 
@@ -84,18 +87,25 @@ async def _write_blocks(store: Store, user: str | None, blocks: Sequence[MemoryB
     return len(changed)
 
 
-async def _write_facts(store: Store, embedder: Embedder | None, user: str | None, facts: Sequence[Fact]) -> int:
+async def _write_facts(
+    store: Store, embedder: Embedder | None, user: str | None, facts: Sequence[Fact], single_valued: SingleValued
+) -> int:
+    """Write versions as they were exported; then what is believed follows from all that either memory was told."""
     present = {(fact.id, fact.recorded_at) for fact in await store.facts(user, FactFilter(history=True))}
     new = [fact for fact in facts if fact.id is None or (fact.id, fact.recorded_at) not in present]
 
     def as_exported(believed: Sequence[Fact], fact: Fact) -> FactChanges:
         clashes = fact.retired_at is None and any(known.id == fact.id for known in believed)
-        return supersede(believed, fact) if clashes else FactChanges(add=(fact,))
+        return supersede(believed, fact, single_valued) if clashes else FactChanges(add=(fact,))
 
     for start in range(0, len(new), BATCH):
         batch = new[start : start + BATCH]
         embedded = await embed_items(embedder, batch)
         await store.add_facts(user, list(zip(batch, embedded, strict=True)), as_exported)
+    believed = [fact for fact in new if fact.retired_at is None]
+    if present and believed:
+        rules = Rules(store.clock(), single_valued)
+        await store.change_facts(user, lambda: settling(believed, rules))
     return len(new)
 
 
@@ -143,7 +153,7 @@ _FACT_FIELDS = (
     "subject", "predicate", "object", "confidence", "source_episode_id", "id", "metadata", "origin", "quote",
 )  # fmt: skip
 _FACT_TIMES = ("valid_from", "valid_until", "recorded_at", "told_at", "retired_at")
-_SOURCE_FIELDS = ("id", "episode_id", "quote", "origin", "confidence")
+_SOURCE_FIELDS = ("id", "episode_id", "quote", "origin", "confidence", "metadata")
 _SOURCE_TIMES = ("told_at", "recorded_at", "valid_from", "valid_until")
 _EPISODE_FIELDS = ("input", "output", "session_id", "id", "metadata", "user_name", "agent_name")
 

@@ -17,10 +17,16 @@ import pytest
 from typer.testing import Result
 
 from loomflow import SessionMessage
+from loomflow.distill.background import CLOSE_SECONDS
 from tests.command_line import in_memory, run
-from tests.openai_server import CHAT_PATH, Drop, Failure, Hang, OpenAIServer
+from tests.openai_server import CHAT_PATH, Drop, Failure, Hang, OpenAIServer, ToolCall
 
 PATIENCE = 30.0
+SAID = "I live in Turin."
+TURIN = ToolCall(
+    "final_result", {"facts": [{"subject": "user", "predicate": "lives_in", "object": "Turin", "quote": SAID}]}
+)
+NOTHING_LEARNED = ToolCall("final_result", {"facts": []})
 CHAT = (sys.executable, "-m", "loomflow", "chat")
 
 
@@ -124,15 +130,91 @@ def test_a_real_model_streams_and_gets_the_block(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-for-the-test")
     monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
     run("memory", "set-block", "profile", "Likes [b]tea[/b].", "--memory", url)
-    server.reply("Then tea \x1b[31mit is[/red].")
+    server.reply("Then tea \x1b[31mit is[/red].", NOTHING_LEARNED)
     talked = chat("--memory", url, "--instructions", "Be kind.", "--budget", "50", said="What to drink?\n/blocks\n")
     assert "Then tea ␛[31mit is[/red].\n" in talked.stdout
     assert "Likes [b]tea[/b]." in talked.stdout
     assert "model: gpt-4.1-mini" in talked.stderr
-    (request,) = server.requests
+    request, reading = server.requests
     assert (request.path, request.stream, request.body["model"]) == (CHAT_PATH, True, "gpt-4.1-mini")
     assert "Be kind." in "\n".join(request.system)
     assert "> Likes [b]tea[/b]." in "\n".join(request.system)
+    assert not reading.stream  # what learns from the run: see below
+    assert not any("Likes [b]tea[/b]." in text or "Be kind." in text for _, text in reading.messages)
+
+
+# Learning from the conversation
+
+
+def facts(url: str) -> list[str]:
+    return [fact.text for fact in in_memory(url, lambda memory: memory.facts.query())]
+
+
+def waiting(url: str) -> int:
+    return in_memory(url, lambda memory: memory.stats()).undistilled
+
+
+def test_facts_are_learned_from_what_is_said(url: str, server: OpenAIServer) -> None:
+    server.reply("Nice.", TURIN)
+    talked = chat("--memory", url, "--model", "local", "--base-url", server.base_url, said=f"{SAID}\n")
+    assert (talked.stdout, facts(url), waiting(url)) == ("Nice.\n", ["user lives_in Turin"], 0)
+
+
+def test_facts_are_learned_while_the_chat_waits_for_a_line(url: str, server: OpenAIServer) -> None:
+    server.reply("Nice.", TURIN)
+    child = start(url, "--model", "local", "--base-url", server.base_url)
+    stream_of(child.stdin).write(f"{SAID}\n")
+    wait_for(lambda: len(server.requests) == 2 and facts(url))
+    status, printed, told = ended(child)
+    assert (status, printed) == (0, "Nice.\n")
+    assert len(told.splitlines()) == 2
+
+
+def test_another_model_learns_or_none(url: str, server: OpenAIServer) -> None:
+    args = ("--memory", url, "--model", "local", "--base-url", server.base_url)
+    server.reply("Nice.", TURIN)
+    chat(*args, "--distill-model", "cheap", said=f"{SAID}\n")
+    assert [request.body["model"] for request in server.requests] == ["local", "cheap"]
+    server.clear()
+    chat(*args, "--no-distill", said=f"{SAID}\n")
+    assert len(server.requests) == 1
+    assert waiting(url) == 0
+
+
+def test_what_cannot_learn_is_named(url: str) -> None:
+    for args in (("--distill",), ("--distill", "--model", "echo")):
+        failed = chat("--memory", url, *args, said="x\n", status=2)
+        assert failed.stderr.startswith("error: --distill needs a model that can read: give --model or --distill-model")
+    assert "unknown model 'nope'" in chat("--memory", url, "--distill-model", "nope", said="x\n", status=1).stderr
+    chat("--memory", url, "--no-distill", said="x\n")
+
+
+def test_leaving_waits_for_what_is_learned_and_ctrl_c_leaves_it_for_later(
+    url: str, server: OpenAIServer, interruptible: None
+) -> None:
+    server.reply("Nice.", Hang(PATIENCE))
+    args = ("--model", "local", "--base-url", server.base_url)
+    child = start(url, *args)
+    stream_of(child.stdin).write(f"{SAID}\n")
+    stream_of(child.stdin).close()
+    child.stdin = None
+    told = stream_of(child.stderr)
+    assert [told.readline().partition(":")[0] for _ in range(2)] == ["model", "memory"]
+    assert told.readline() == "learning from the conversation; Ctrl-C leaves it for later\n"
+    server.wait_for_requests(2)
+    begun = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    status, printed, rest = ended(child)
+    assert (status, printed, rest) == (0, "Nice.\n", "")
+    assert time.monotonic() - begun < CLOSE_SECONDS / 2
+    assert (facts(url), waiting(url)) == ([], 1)
+    server.clear()
+    server.reply(TURIN)
+    run("memory", "distill", "--memory", url, *args)
+    assert (facts(url), waiting(url)) == (["user lives_in Turin"], 0)
+
+
+# Failures
 
 
 def test_a_failing_model_is_one_line_and_the_chat_goes_on(

@@ -44,6 +44,11 @@ READING = [
     ("memory", "stats"),
     ("memory", "export"),
     ("memory", "reembed"),
+    ("memory", "distill"),
+    ("memory", "history"),
+    ("memory", "retract", "x"),
+    ("memory", "correct", "x", "--object", "y"),
+    ("memory", "merge", "x", "y"),
     ("memory", "forget", "--anonymous", "--yes"),
     ("inject", "x"),
 ]
@@ -146,6 +151,8 @@ def test_stored_text_is_no_markup_and_steers_no_terminal(url: str) -> None:
     for args in (
         ("memory", "show"),
         ("memory", "show", "--json"),
+        ("memory", "history"),
+        ("memory", "history", "--json"),
         ("memory", "search", "Alice likes red"),
         ("memory", "list"),
         ("memory", "export"),

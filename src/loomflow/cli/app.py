@@ -17,6 +17,8 @@ from . import transfer_commands
 from .chat import chat
 from .demo_command import demo
 from .display import say
+from .distill import distill
+from .fact_commands import correct, history, merge, retract
 from .failures import EXPECTED, FAILED, INTERRUPTED, CommandLineError, one_line_warnings, tell_error
 from .inject import inject
 from .reembed import reembed
@@ -83,7 +85,8 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(chat)
 app.command()(inject)
-transfer_commands.memory_app.command()(reembed)
+for command in (retract, correct, merge, history, reembed, distill):
+    transfer_commands.memory_app.command()(command)
 app.add_typer(transfer_commands.memory_app)
 
 

@@ -6,19 +6,21 @@ import asyncio
 import importlib
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import loomflow
 from loomflow.items import MemoryBlock, new_id
+from loomflow.locations import locate
 from loomflow.receipt import Injection
 
 from .display import one_line, say, say_blocks, tell, user_label
-from .failures import FAILED, INTERRUPTED, tell_error
+from .failures import FAILED, INTERRUPTED, misuse, tell_error
+from .looping import LoopThread
 from .opening import choose_model, open_memory
-from .options import MEMORY_VARIABLE, EmbedderName, User
+from .options import MEMORY_VARIABLE, BaseUrl, EmbedderName, User
 from .receipts import say_receipt
 from .tuning import Budget, HalfLife, MaxEpisodes, MaxFacts, MinRelevance, Mode, read_tuning
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from loomflow.agent import Agent
 
 INSTRUCTIONS = "Answer briefly, using what you know about the user."
+CLOSING_SECONDS = 0.5
+"""What has not ended after so long a time is told of."""
+
 COMMANDS = {
     "/why": "what was recalled for the last answer, and why",
     "/blocks": "the working blocks",
@@ -65,9 +70,17 @@ def chat(
     max_episodes: MaxEpisodes = None,
     min_relevance: MinRelevance = None,
     embedder: EmbedderName = "default",
-    base_url: Annotated[
+    base_url: BaseUrl = None,
+    distill: Annotated[
+        bool | None,
+        typer.Option(
+            "--distill/--no-distill",
+            help="Learn facts from what is said, after each answer. With real models it is on.",
+        ),
+    ] = None,
+    distill_model: Annotated[
         str | None,
-        typer.Option("--base-url", metavar="URL", help="A server that speaks the OpenAI format, such as Ollama's."),
+        typer.Option("--distill-model", metavar="NAME", help="The model that learns; that of the chat if omitted."),
     ] = None,
     instructions: Annotated[
         str, typer.Option("--instructions", metavar="TEXT", help="What the model is told in every run.")
@@ -76,36 +89,47 @@ def chat(
     """Talk to a model that remembers. Answers go to stdout, everything else to stderr.
 
     At the prompt /why shows what was recalled for the last answer and /help lists the commands. Ctrl-C interrupts an
-    answer. Lines from a pipe are answered one by one.
+    answer. Lines from a pipe are answered one by one. Facts are learned from what is said while the chat goes on.
     """
     chosen, note = choose_model(model, base_url)
+    if distill and distill_model is None and isinstance(chosen, loomflow.EchoModel):
+        raise misuse("--distill needs a model that can read: give --model or --distill-model")
     tuning = read_tuning(
         mode=mode, budget=budget, half_life=half_life, max_facts=max_facts, max_episodes=max_episodes,
         min_relevance=min_relevance,
     )  # fmt: skip
     opened = open_memory(memory, embedder)
+    tuning = replace(tuning, distill=distill, distill_model=distill_model)
     agent = loomflow.Agent(instructions, model=chosen, memory=opened, tuning=tuning, base_url=base_url)
     conversation = _Conversation(agent, user, session or new_id())
-    with asyncio.Runner() as runner:
-        runner.run(opened.__aenter__())
+    with LoopThread() as loop:
+        loop.run(opened.__aenter__())
         tell(note)
         tell(f"memory: {agent.memory.store.url}, {user_label(user)}, session {conversation.session}")
         try:
-            status = _converse(conversation, runner)
+            status = _converse(conversation, loop)
         finally:
-            runner.run(_close(agent))
+            with suppress(KeyboardInterrupt):  # it leaves what is still to be learned for later
+                loop.run(_close(agent))
     if status:
         raise typer.Exit(status)
 
 
 async def _close(agent: Agent) -> None:
+    """Close the agent and the memory; says so where that takes a while, for then facts are being learned."""
+    store = agent.memory.store
+    otherwise = "leaves without" if locate(store.url).path is None else "leaves it for later"
+    notice = asyncio.get_running_loop().call_later(
+        CLOSING_SECONDS, tell, f"learning from the conversation; Ctrl-C {otherwise}"
+    )
     try:
         await agent.aclose()
     finally:
+        notice.cancel()
         await agent.memory.aclose()
 
 
-def _converse(conversation: _Conversation, runner: asyncio.Runner) -> int:
+def _converse(conversation: _Conversation, loop: LoopThread) -> int:
     """Read and answer lines until there are no more; the status to leave with."""
     interactive = sys.stdin.isatty()
     failures = 0
@@ -121,11 +145,11 @@ def _converse(conversation: _Conversation, runner: asyncio.Runner) -> int:
             continue
         try:
             if text in COMMANDS:
-                runner.run(conversation.command(text))
+                loop.run(conversation.command(text))
             elif text.startswith("/") and text[1:].isalpha():
                 tell(f"unknown command {text}; /help lists the commands")
             else:
-                failures += not runner.run(conversation.answer(text))
+                failures += not loop.run(conversation.answer(text))
         except KeyboardInterrupt:
             if conversation.is_running:  # a second Ctrl-C, before the first had its effect
                 return INTERRUPTED

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import typer
 
-from loomflow.errors import LoomflowError
+from loomflow.errors import LoomflowError, ModelError
 from loomflow.locations import without_password
 
 from .display import one_line, tell
@@ -45,7 +45,10 @@ def tell_error(error: BaseException | str) -> None:
 
 def explained(error: BaseException) -> str:
     """What went wrong, in one line, without secrets."""
-    if isinstance(error, LoomflowError):
+    cause = error.__cause__
+    if isinstance(error, ModelError) and cause is not None and hasattr(cause, "status_code"):
+        message = _of_the_model(cause)
+    elif isinstance(error, LoomflowError):
         message = str(error)
     elif isinstance(error, OSError) and error.strerror:
         message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from loomflow.receipt import Injection
 
 from .display import say, say_json
 from .opening import existing_memory
-from .options import AsJson, EmbedderName, MemoryUrl, Session, User, read_moment
+from .options import AsJson, At, EmbedderName, MemoryUrl, Session, User
 from .receipts import injection_fields, say_receipt
 from .tuning import Budget, HalfLife, MaxEpisodes, MaxFacts, MinRelevance, Mode, read_tuning
 
@@ -29,12 +28,7 @@ def inject(
     max_episodes: MaxEpisodes = None,
     min_relevance: MinRelevance = None,
     embedder: EmbedderName = "default",
-    at: Annotated[
-        datetime | None,
-        typer.Option(
-            "--at", metavar="ISO", parser=read_moment, help="Build the block as of this moment; now if omitted."
-        ),
-    ] = None,
+    at: At = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the memory block that a question would get, and on stderr the receipt that says why.

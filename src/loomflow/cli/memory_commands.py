@@ -20,6 +20,7 @@ from .display import (
     episode_said,
     fact_line,
     heading,
+    one_line,
     say,
     say_blocks,
     say_indented,
@@ -28,9 +29,9 @@ from .display import (
     tell,
     user_label,
 )
-from .failures import misuse
+from .failures import misuse, redacted
 from .opening import KEYWORD_ONLY, existing_memory, open_memory
-from .options import Anonymous, AsJson, EmbedderName, MemoryUrl, OneUser, User, read_moment
+from .options import Anonymous, AsJson, At, EmbedderName, MemoryUrl, OneUser, User, read_moment
 
 memory_app = typer.Typer(
     name="memory", help="Look at a memory and manage it.", no_args_is_help=True, rich_markup_mode="rich"
@@ -65,22 +66,30 @@ def show(
     user: User = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many of the last episodes.")] = 5,
     history: Annotated[bool, typer.Option("--history", help="Also facts that are over or no longer believed.")] = False,
+    at: At = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what is known about a user: working blocks, facts, and the last episodes."""
+    if history and at is not None:
+        raise misuse("give --history or --at, not both")
 
     async def work() -> tuple[list[MemoryBlock], list[Fact], list[Episode]]:
         async with existing_memory(memory) as opened:
-            blocks = await opened.working(user_id=user)
-            list_facts = opened.facts.history if history else opened.facts.query
-            return blocks, await list_facts(user_id=user), await opened.store.episodes(user, limit=limit)
+            blocks = await opened.working(user_id=user, at=at)
+            if history:
+                facts = await opened.facts.history(user_id=user)
+            else:
+                facts = await opened.facts.query(user_id=user, valid_at=at, known_at=at)
+            episodes = await opened.store.episodes(user, limit=limit if at is None else None)
+            return blocks, facts, [one for one in episodes if at is None or _is_before(one, at)][-limit:]
 
     blocks, facts, episodes = asyncio.run(work())
     if as_json:
         say_json({"user": user, "blocks": _dicts(blocks), "facts": _dicts(facts), "episodes": _dicts(episodes)})
         return
     if not (blocks or facts or episodes):
-        tell(f"nothing is known about {user_label(user)}; `loomflow memory list` lists the users")
+        then = "" if at is None else " at that moment"
+        tell(f"nothing is known about {user_label(user)}{then}; `loomflow memory list` lists the users")
         return
     heading("Working blocks")
     say_blocks(blocks)
@@ -128,6 +137,10 @@ def search(
         say_indented(episode_said(match.episode), by=4, max_rows=4)
 
 
+def _is_before(episode: Episode, moment: datetime) -> bool:
+    return episode.occurred_at is not None and episode.occurred_at <= moment
+
+
 def _found_by(match: EpisodeMatch) -> str:
     ranks = (("keyword", match.lexical_rank), ("vector", match.vector_rank))
     places = ", ".join(f"{name} {'-' if rank is None else rank + 1}" for name, rank in ranks)
@@ -151,20 +164,25 @@ def stats(
             return await opened.stats() if scopes is None else await opened.stats(user_id=scopes[0])
 
     counts = asdict(asyncio.run(work()))
+    errors: list[tuple[str, int]] = [(redacted(error), runs) for error, runs in counts.pop("parked_errors")]
     if as_json:
-        say_json(counts)
+        say_json(counts | {"parked_errors": [{"error": error, "runs": runs} for error, runs in errors]})
         return
     notes = {
         "facts": "believed now",
         "fact_versions": "with all that was believed before",
         "unembedded": "facts and episodes found by keyword only; see `loomflow memory reembed`",
         "bytes": "of the whole database",
+        "undistilled": "runs that facts are still to be learned from; see `loomflow memory distill`",
+        "parked": "runs given up after several attempts; see `loomflow memory distill --retry-parked`",
     }
     rows = [(name, "none" if value is None else value, notes.get(name, "")) for name, value in counts.items()]
     width = max(len(f"{value:,}") for _, value, _ in rows if isinstance(value, int))
     for name, value, note in rows:
         shown = f"{value:>{width},}  {note}" if isinstance(value, int) else value
         say(f"{name:<14} {shown}".rstrip())
+    for error, runs in errors:
+        say(f"{'':<14} {runs:>{width},}  {one_line(error)}")
 
 
 @memory_app.command("add-fact")

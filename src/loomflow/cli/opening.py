@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from loomflow.memory import Memory
 
 DEFAULT_MODEL = "gpt-4.1-mini"
+ECHO = "echo"
 KEYWORD_ONLY = "none"
 
 
@@ -66,7 +67,7 @@ def choose_model(name: str | None, base_url: str | None = None) -> tuple[Any, st
     Raises:
         Exception: typer's error of usage: a `base_url` without a name.
     """
-    if name == "echo":
+    if name == ECHO:
         return loomflow.EchoModel(), "model: EchoModel, which repeats what it is told"
     if name is not None:
         return name, f"model: {name}"

@@ -14,6 +14,14 @@ from .display import one_line
 MEMORY_VARIABLE = "LOOMFLOW_MEMORY"
 EMBEDDER_VARIABLE = "LOOMFLOW_EMBEDDER"
 
+NO_MOMENT = "none"
+"""Says that the moment at which something began or ended is not known, or never was."""
+
+
+def read_moment_or_none(text: str) -> datetime | str:
+    """A moment, or `NO_MOMENT`."""
+    return NO_MOMENT if text.strip().lower() == NO_MOMENT else read_moment(text)
+
 
 def read_moment(text: str) -> datetime:
     """A moment in ISO 8601; without a time zone it is UTC.
@@ -63,5 +71,13 @@ Anonymous: TypeAlias = Annotated[
 Session: TypeAlias = Annotated[
     str | None,
     typer.Option("--session", metavar="ID", help="The conversation; what was said in it is not recalled again."),
+]
+BaseUrl: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--base-url", metavar="URL", help="A server that speaks the OpenAI format, such as Ollama's."),
+]
+At: TypeAlias = Annotated[
+    datetime | None,
+    typer.Option("--at", metavar="ISO", parser=read_moment, help="As it was at this moment; now if omitted."),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -9,9 +9,9 @@ import importlib
 from typing import Any
 
 from .background import Background
-from .distiller import Distilled, Distiller, Reader
+from .distiller import NOT_LEARNED, Distilled, Distiller, Reader, release_dead
 
-__all__ = ["Background", "Distilled", "Distiller", "Reader", "reader_of"]
+__all__ = ["NOT_LEARNED", "Background", "Distilled", "Distiller", "Reader", "reader_of", "release_dead"]
 
 
 def reader_of(model: Any, base_url: str | None, api_key: str | None, blocks: tuple[str, ...]) -> Reader:

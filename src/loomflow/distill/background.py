@@ -8,6 +8,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any
 
 from loomflow.errors import ModelError, StoreError
@@ -36,25 +37,32 @@ class Background:
         self._drain = drain
         self._guard = threading.Lock()
         self._is_wanted = False
-        self._is_at_it = False
+        self._worker: object | None = None  # who is at it
         self._task: asyncio.Task[None] | None = None
         self._hurry: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
+        self._stop: Callable[[], None] | None = None  # ends the thread
         self._warned: set[str] = set()
 
     def begin(self) -> None:
         """See that what is in the queue is done, by a task of the running event loop."""
-        if self._claim():
+        worker = self._claim()
+        if worker is not None:
             self._hurry = asyncio.Event()
-            self._task = asyncio.get_running_loop().create_task(self._work(), name="loomflow-distill")
+            work = self._work(worker)  # in no run's context: what is read must not count as part of one
+            self._task = asyncio.get_running_loop().create_task(work, name="loomflow-distill", context=Context())
 
     def begin_in_thread(self) -> None:
         """See that what is in the queue is done, by a thread: for code whose event loops end with each run.
 
         The thread does not keep a program from ending; it then gives back what it had taken.
         """
-        if self._claim():
-            self._thread = threading.Thread(target=self._work_in_thread, name="loomflow-distill", daemon=True)
+        worker = self._claim()
+        if worker is not None:
+            self._task = None
+            self._thread = threading.Thread(
+                target=self._work_in_thread, args=(worker,), name="loomflow-distill", daemon=True
+            )
             self._thread.start()
 
     async def aclose(self) -> None:
@@ -64,41 +72,57 @@ class Background:
         if task is not None and task.get_loop() is asyncio.get_running_loop():
             assert self._hurry is not None
             self._hurry.set()
-            await asyncio.wait([task], timeout=CLOSE_SECONDS)
-            task.cancel()
-            await asyncio.wait([task])
+            try:
+                await asyncio.wait([task], timeout=CLOSE_SECONDS)
+            finally:  # also where closing is cancelled: what was taken is given back before the memory is closed
+                task.cancel()
+                await asyncio.wait([task])
         if thread is not None:
             await asyncio.to_thread(thread.join, CLOSE_SECONDS)
+            if thread.is_alive() and self._stop is not None:
+                await asyncio.to_thread(self._stop)
 
-    def _claim(self) -> bool:
-        """Whether the caller is to do the work; if not, who is at it will look again."""
+    def _claim(self) -> object | None:
+        """Who the caller is, if it is to do the work; if not, who is at it will look again."""
         with self._guard:
             self._is_wanted = True
-            if self._is_at_it:
-                return False
-            self._is_at_it = True
-            return True
+            if self._worker is not None and not self._was_left():
+                return None
+            self._worker = object()
+            return self._worker
 
-    def _goes_on(self) -> bool:
+    def _was_left(self) -> bool:
+        """Whether the task that was at it will not go on: it never began, or its event loop was closed over it."""
+        return self._task is not None and (self._task.done() or self._task.get_loop().is_closed())
+
+    def _goes_on(self, worker: object) -> bool:
         with self._guard:
-            if not self._is_wanted:
-                self._is_at_it = False
+            if self._worker is not worker or not self._is_wanted:
+                self._give_up(worker)
                 return False
             self._is_wanted = False
             return True
 
-    async def _work(self) -> None:
+    def _give_up(self, worker: object) -> None:
+        if self._worker is worker:  # else another is at it by now
+            self._worker = None
+
+    async def _work(self, worker: object) -> None:
         try:
             await self._pause()
-            while self._goes_on():
-                await self._drain()
+            while self._goes_on(worker):
+                await self._drain_once()
+        finally:
+            with self._guard:
+                self._give_up(worker)
+
+    async def _drain_once(self) -> None:
+        try:
+            await self._drain()
         except (ModelError, StoreError) as error:
             self._warn_once(f"nothing is learned for now, the queue is kept: {error}")
         except Exception:
             logger.exception("learning in the background failed; the queue is kept")
-        finally:
-            with self._guard:
-                self._is_at_it = False
 
     async def _pause(self) -> None:
         hurry = self._hurry if self._task is asyncio.current_task() else None
@@ -107,10 +131,10 @@ class Background:
             async with asyncio.timeout(PAUSE_SECONDS):
                 await waiting.wait()
 
-    def _work_in_thread(self) -> None:
+    def _work_in_thread(self, worker: object) -> None:
         async def watched() -> None:
             loop = asyncio.get_running_loop()
-            task = asyncio.ensure_future(self._work())
+            task = asyncio.ensure_future(self._work(worker))
 
             def stop() -> None:
                 with contextlib.suppress(RuntimeError):  # the loop has ended by itself
@@ -118,6 +142,7 @@ class Background:
                 if self._thread is not None:
                     self._thread.join(EXIT_SECONDS)
 
+            self._stop = stop
             atexit.register(stop)
             try:
                 await asyncio.wait([task])

@@ -19,7 +19,7 @@ def is_dead(claim: str) -> bool:
     """
     node, _, rest = claim.partition("|")
     number = rest.partition("|")[0]
-    if node != platform.node() or not number.isdigit() or os.name != "posix":
+    if node != platform.node() or not number.isdecimal() or os.name != "posix":
         return False
     try:
         os.kill(int(number), 0)

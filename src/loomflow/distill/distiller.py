@@ -13,12 +13,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from loomflow.checks import check_limit
 from loomflow.embedding import embed_items
 from loomflow.errors import ConfigError, ModelError, StoreError
 from loomflow.memory import Memory
-from loomflow.ports import Undistilled
+from loomflow.ports import Store, Undistilled
 from loomflow.transactions import Rules
 
 from .claims import is_dead, new_claim
@@ -46,6 +47,18 @@ BACK_OFF_SECONDS = 30.0
 """Wait after the first failure; four times as long after each further one."""
 
 MAX_ERROR_CHARS = 300
+
+NO_RESULTS = (
+    "Final result processed.",
+    "Output tool not used - a final result was already processed.",
+    "Tool not executed - a final result was already processed.",
+)
+"""What pydantic-ai notes as the result of a tool that was given the answer, or was not run."""
+
+REFUSING = (401, 404)
+"""Statuses with which a server says that the key or the name of the model is wrong, whatever the run."""
+
+NOT_LEARNED = "nothing could be learned from episode %s (attempt %d, %s): %s"
 
 
 class Reader(Protocol):
@@ -95,6 +108,7 @@ class Distiller:
     def __init__(self, memory: Memory, make_reader: Callable[[], Reader], blocks: tuple[str, ...] = ()) -> None:
         self._memory = memory
         self._make_reader = make_reader
+        self._reader: Reader | None = None
         self._blocks = blocks
 
     async def drain(
@@ -114,14 +128,13 @@ class Distiller:
             progress: called after each run with what came of it.
 
         Raises:
-            ModelError: the model cannot be built; the queue is as before.
+            ConfigError: the limit is no positive int.
+            ModelError: the model cannot be built, or is refused by its server; what was not done stays in the queue.
             StoreError: the database cannot be read or written.
         """
         store = self._memory.store
-        for claim in await store.undistilled_claims():
-            if is_dead(claim):
-                await store.release_undistilled(claim)
-        done, left = Distilled(), limit
+        await release_dead(store)
+        done, left = Distilled(), None if limit is None else check_limit("limit", limit)
         while left is None or left > 0:
             claim = new_claim()
             size = AT_ONCE if left is None else min(AT_ONCE, left)
@@ -137,22 +150,37 @@ class Distiller:
             left = None if left is None else left - len(taken)
         return done
 
+    async def aclose(self) -> None:
+        """Close what the reader holds open in the running event loop."""
+        if self._reader is not None and hasattr(self._reader, "aclose"):
+            await cast("Any", self._reader).aclose()
+
     async def _learn_all(self, taken: list[Undistilled], claim: str, progress: Progress | None) -> list[Distilled]:
         if not taken:
             return []
-        reader = await asyncio.to_thread(self._make_reader)
-        tasks = [asyncio.ensure_future(self._learn(reader, run, claim)) for run in taken]
-        results: list[Distilled] = []
+        if self._reader is None:
+            self._reader = await asyncio.to_thread(self._load)
+        reader, results = self._reader, list[Distilled]()
+
+        async def learn(run: Undistilled) -> None:
+            results.append(await self._learn(reader, run, claim))
+            if progress is not None:
+                progress(results[-1])
+
+        tasks = [asyncio.ensure_future(learn(run)) for run in taken]
         try:
-            for next_done in asyncio.as_completed(tasks):
-                results.append(await next_done)
-                if progress is not None:
-                    progress(results[-1])
+            await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         return results
+
+    def _load(self) -> Reader:
+        """Make the reader, with all that is needed to learn: the event loop must not wait for their imports."""
+        _guards()
+        getattr(self._memory.embedder, "name", None)
+        return self._make_reader()
 
     async def _learn(self, reader: Reader, run: Undistilled, claim: str) -> Distilled:
         try:
@@ -160,6 +188,9 @@ class Distiller:
         except (ModelError, StoreError):
             raise
         except Exception as error:
+            refusal = _refusal(error)
+            if refusal is not None:
+                raise ModelError(refusal) from error
             return await self._note_failure(run, claim, error)
 
     async def _read_and_write(self, reader: Reader, run: Undistilled, claim: str) -> Distilled:
@@ -174,7 +205,6 @@ class Distiller:
         admission = _guards().admitted(reading, said, blocks=self._blocks)
         for refused in admission.refused:
             logger.debug("not learned from episode %s (%s)", episode.id, refused.reason)
-        lines = await self._add_lines(run, admission.blocks)
         facts = [fact_of(statement, episode) for statement in admission.facts]
         embedded = await embed_items(memory.embedder, facts)
         vectors = {fact.text: vector for fact, vector in zip(facts, embedded, strict=True)}
@@ -183,7 +213,8 @@ class Distiller:
             run.user_id, episode.id, claim, lambda: learning(admission.facts, episode, rules), vectors
         )
         if written is None:
-            return Distilled()  # it took too long, and another has done it
+            return Distilled()  # it took too long and another has done it, or it was forgotten meanwhile
+        lines = await self._add_lines(run, admission.blocks)
         await memory.facts.embed_missing(run.user_id, [fact for fact in written if fact.text not in vectors])
         return Distilled(runs=1, facts=len(written), lines=lines, refused=len(admission.refused))
 
@@ -207,10 +238,27 @@ class Distiller:
         due_at = None if is_over else store.clock() + wait
         await store.postpone_undistilled(run.user_id, run.episode.id, claim, shown, due_at)
         logger.warning(
-            "nothing could be learned from episode %s (attempt %d, %s): %s",
+            NOT_LEARNED,
             run.episode.id, run.attempts, "given up" if is_over else f"next in {wait}", shown,
         )  # fmt: skip
         return Distilled(parked=1) if is_over else Distilled(failed=1)
+
+
+async def release_dead(store: Store) -> None:
+    """Give back to the queue what was claimed by processes of this machine that are no more."""
+    for claim in await store.undistilled_claims():
+        if is_dead(claim):
+            await store.release_undistilled(claim)
+
+
+def _refusal(error: Exception) -> str | None:
+    """Why no run can be read, in words without secrets; None if the error may be one of this run only."""
+    name, status = getattr(error, "model_name", ""), getattr(error, "status_code", None)
+    if status in REFUSING:
+        return f"the server of the model {name!r} answered with status {status}: see to its name and its key"
+    if getattr(error, "phase", None) == "connect":
+        return f"the server of the model {name!r} cannot be reached"
+    return None
 
 
 def _guards() -> Any:
@@ -222,7 +270,8 @@ def said_in(run: Undistilled) -> Said:
     """What was said in a run, without what tools read from the memory itself."""
     tools: tuple[str, ...] = ()
     if run.messages:
-        tools = importlib.import_module("loomflow.context.sessions").tool_texts(run.messages)
+        texts = importlib.import_module("loomflow.context.sessions").tool_texts(run.messages)
+        tools = tuple(text for text in texts if text not in NO_RESULTS)
     return Said(run.episode.input, run.episode.output, tools)
 
 

@@ -129,11 +129,12 @@ def _shortened(text: str, most: int = MAX_SAID_CHARS) -> str:
 
 
 def _reading(learned: Learned) -> Reading:
+    # max(0.0, NaN) is 0.0, max(NaN, 0.0) is not
     facts = tuple(
         Statement(
             subject=fact.subject, predicate=fact.predicate, object=fact.object, quote=fact.quote,
             said_by=fact.said_by, change=fact.change, instead_of=fact.instead_of,
-            valid_from=fact.valid_from, valid_until=fact.valid_until, confidence=min(max(fact.confidence, 0.0), 1.0),
+            valid_from=fact.valid_from, valid_until=fact.valid_until, confidence=min(max(0.0, fact.confidence), 1.0),
         )
         for fact in learned.facts
     )  # fmt: skip

@@ -68,6 +68,12 @@ def of_others(partition: Partition, about: About) -> Mask:
     return ~np.isin(partition.of_passages("name")[partition.first[:-1]], subjects)
 
 
+def names_there(partition: Partition, search: Search) -> frozenset[int] | None:
+    """Whose passages were there at the moment of the search, as places in `partition.names`; None for all."""
+    visible = _visible(partition, search)
+    return None if visible is None else frozenset(partition.of_passages("name")[visible].tolist())
+
+
 def by_words(partition: Partition, search: Search, hidden: Mask | None) -> Iterator[int]:
     """Row numbers of the items that have any of the words, best first; equals newest first."""
     if not search.words or not partition.size:
@@ -140,7 +146,7 @@ def passages(
         words=query_terms(search.text) if are_facts else search.words,
         cosines=near,
         has_vector=None if column is None or near is None else column.inverse > 0,
-        speakers=() if are_facts else named(search.text, partition.names),
+        speakers=() if are_facts else _speakers(partition, search),
         about=about,
         asks_time=asks_time(search.text),
         dates=dates_in(search.text, now),
@@ -154,6 +160,13 @@ def passages(
     batch = min(int(search.chars / mean * 1.2) + 8, MAX_PASSAGES)
     for places in _descending(fading, batch, shown):
         yield _hits(partition, found, ranked, places, has_vectors=near is not None)
+
+
+def _speakers(partition: Partition, search: Search) -> list[int]:
+    """The speakers that a question names, as places in `partition.names`."""
+    there = names_there(partition, search)
+    names = [(place, name) for place, name in enumerate(partition.names) if there is None or place in there]
+    return [names[place][0] for place in named(search.text, [name for _, name in names])]
 
 
 def _hits(

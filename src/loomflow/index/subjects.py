@@ -120,12 +120,13 @@ class Subjects:
                 self._owned[owner].append((way, self._count))
             self._count += 1
 
-    def asked(self, question: str, own: Collection[str] = ()) -> About:
+    def asked(self, question: str, own: Collection[str] = (), among: Collection[int] | None = None) -> About:
         """The subjects that a question is about.
 
         Args:
             question: as it was asked.
             own: names of the asker. A subject equal to one of them stands for the asker, as does "user" or "me".
+            among: places of the subjects that count; None for all.
         """
         tokens = _WORD.findall(question)
         words = tuple("".join(plain_words(token)) for token in tokens)
@@ -134,14 +135,16 @@ class Subjects:
         covered: set[int] = set()
         spans: dict[tuple[int, int], list[int]] = defaultdict(list)
         for start, end, place in (*self._named(words, tokens), *self._owned_by(own, words)):
-            spans[_with_possessive(words, start), end].append(place)
+            if among is None or place in among:
+                spans[_with_possessive(words, start), end].append(place)
         for (start, end), places in sorted(spans.items(), key=lambda span: span[0][0] - span[0][1]):
             if covered.isdisjoint(range(start, end)):
                 named.update(places)
                 covered.update(range(start, end), _friend_of(words, start))
         asker: set[int] = set()
         if _speaks_of_asker(question, words, tokens, covered):
-            asker.update(place for form in own for place in self._by_form.get(form, ()))
+            places = {place for form in own for place in self._by_form.get(form, ())}
+            asker.update(places if among is None else places.intersection(among))
         return About(frozenset(named), frozenset(asker))
 
     def are_in(self, text: str) -> bool:

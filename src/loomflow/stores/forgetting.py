@@ -6,6 +6,7 @@ import sqlite3
 from datetime import datetime
 
 from loomflow.bitemporal import without
+from loomflow.checks import to_json
 from loomflow.items import Fact, Source
 from loomflow.moments import to_micros
 
@@ -29,7 +30,7 @@ def forget_tellings(
 
     def is_gone(source: Source) -> bool:
         is_of_session = episodes is None or source.episode_id in episodes
-        return is_of_session and (before is None or source.recorded_at < before)
+        return is_of_session and (before is None or source.told_at < before)
 
     deleted, touched = 0, list[Fact]()
     for row in db.execute(SQL["facts_told"], values).fetchall():
@@ -42,5 +43,6 @@ def forget_tellings(
             deleted += 1
         else:
             columns = {"source_episode_id": left.source_episode_id, "quote": left.quote, "origin": left.origin}
+            columns |= {"metadata": to_json(left.metadata)}
             db.execute(SQL["set_sources"], columns | {"no": row[0], "sources": sources_text(left.sources)})
     return deleted, touched

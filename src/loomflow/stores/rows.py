@@ -113,7 +113,7 @@ def sources_text(sources: Sequence[Source]) -> str | None:
     rows = [
         [
             one.id, to_micros(one.told_at), to_micros(one.recorded_at), to_micros(one.valid_from),
-            to_micros(one.valid_until), one.episode_id, one.quote, one.origin, one.confidence,
+            to_micros(one.valid_until), one.episode_id, one.quote, one.origin, one.confidence, one.metadata,
         ]
         for one in sources
     ]  # fmt: skip
@@ -126,11 +126,11 @@ def _sources(text: str | None) -> tuple[Source, ...]:
             Source,
             id=id_, told_at=from_micros(told_at), recorded_at=from_micros(recorded_at),
             valid_from=_maybe_from_micros(valid_from), valid_until=_maybe_from_micros(valid_until),
-            episode_id=episode_id, quote=quote, origin=origin, confidence=confidence,
+            episode_id=episode_id, quote=quote, origin=origin, confidence=confidence, metadata=metadata,
         )
-        for id_, told_at, recorded_at, valid_from, valid_until, episode_id, quote, origin, confidence in json.loads(
-            text or "[]"
-        )
+        for (
+            id_, told_at, recorded_at, valid_from, valid_until, episode_id, quote, origin, confidence, metadata,
+        ) in json.loads(text or "[]")
     )  # fmt: skip
 
 

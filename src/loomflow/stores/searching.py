@@ -75,6 +75,7 @@ class Searcher:
             lexical, near = by_words(hidden), by_vector(hidden)
             if about != NOBODY:  # however many others there are, the best of these are looked at
                 others = searching.of_others(partition, about)
+                others = others if hidden is None else others | hidden
                 lexical |= by_words(others) if _lacks(partition, lexical, others, search.limit) else {}
                 near |= by_vector(others) if _lacks(partition, near, others, search.limit) else {}
         return wanted.rows, tuple(lexical), tuple(near.items())
@@ -106,14 +107,14 @@ class Searcher:
         """Whom a question is about, of the subjects of facts."""
         if kind != FACT or not search.text or not partition.size:
             return NOBODY
-        user = {"user_no": user_no}
-        rows = (*db.execute(SQL["user_id"], user), *db.execute(SQL["user_names"], user))
-        own = [name for (name,) in rows if name is not None]
-        return partition.subjects.asked(search.text, own)
+        user = {"user_no": user_no, "at": to_micros(search.at)}
+        names = db.execute(SQL["user_names" if search.at is None else "user_names_at"], user)
+        own = [name for (name,) in (*db.execute(SQL["user_id"], user), *names) if name is not None]
+        return partition.subjects.asked(search.text, own, searching.names_there(partition, search))
 
     def _hidden(self, db: Connection, kind: int, user_no: int, partition: Partition, search: Search) -> Any:
-        if kind == FACT:  # what hides a fact stands in its row
-            return None
+        if kind == FACT:  # what else hides a fact stands in its row
+            return searching.hidden_items(partition, Search(at=search.at))
         ids = {"user_no": user_no, "ids": json.dumps(sorted(search.without_ids))}
         numbers = [number for (number,) in db.execute(SQL["episode_numbers"], ids)] if search.without_ids else []
         return searching.hidden_items(partition, search, numbers)

@@ -226,7 +226,7 @@ class SQLiteStore(BaseStore):
     async def _names(self, user: str | None, at: datetime | None) -> Names:
         def work(db: Connection) -> Names:
             values = {"user_no": _find_user(db, user)[0], "at": to_micros(at)}
-            names = db.execute(SQL["names"], values).fetchall()
+            names = db.execute(SQL["names" if at is None else "names_at"], values).fetchall()
             same_as = db.execute(SQL["aliases" if at is None else "aliases_at"], values)
             users, agents = (tuple(name for name, is_agent in names if is_agent == kind) for kind in (0, 1))
             return Names(users, agents, dict(same_as))

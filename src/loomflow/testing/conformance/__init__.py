@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .base import Capability, ManualClock
+from .block_history import BlockHistoryConformance
 from .blocks import BlockConformance
 from .deletion import DeletionConformance
 from .episodes import EpisodeConformance
@@ -12,23 +13,32 @@ from .growth import GrowthConformance
 from .isolation import IsolationConformance
 from .keywords import KeywordConformance
 from .lifecycle import LifecycleConformance
+from .moments import MomentConformance
 from .passages import PassageConformance
+from .queue import QueueConformance
 from .ranking import RankingConformance
+from .scripts import ScriptConformance
 from .sessions import SessionConformance
+from .tellings import TellingConformance
 from .vectors import VectorConformance
 
 
 class StoreConformance(
     BlockConformance,
+    BlockHistoryConformance,
     FactConformance,
+    ScriptConformance,
+    TellingConformance,
     EpisodeConformance,
     KeywordConformance,
     VectorConformance,
     FilterConformance,
+    MomentConformance,
     PassageConformance,
     RankingConformance,
     GrowthConformance,
     SessionConformance,
+    QueueConformance,
     DeletionConformance,
     IsolationConformance,
     LifecycleConformance,

@@ -225,8 +225,10 @@ class LifecycleConformance(ConformanceBase):
         assert set(users) == {"blocks", "facts", None, "runs"}
         await store.change_block("blocks", "b", lambda _: None)
         await store.forget("facts")
+        assert set(await store.users()) == {None, "runs", "blocks"}, "what the block said is kept"
+        assert (await store.stats(None, everyone=True, embedder=None)).users == 3
+        await store.forget("blocks")
         assert set(await store.users()) == {None, "runs"}
-        assert (await store.stats(None, everyone=True, embedder=None)).users == 2
 
     async def test_stats_count_one_user_or_everyone(self, store: Store) -> None:
         await write_some(store)

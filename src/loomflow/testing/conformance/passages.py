@@ -314,6 +314,13 @@ class PassageConformance(ConformanceBase):
         assert (await store.names("ana", at=merged)).same_as == {"Mum": "Maria Silva"}
         assert (await store.names("ana", at=before)).same_as == {}
 
+    async def test_names_are_those_of_the_moment(self, store: Store) -> None:
+        for day, (user, agent) in enumerate((("Ana", "Nova"), ("Bo", "Nova"), ("Ana", "Orbit"))):
+            await add_episodes(store, None, told("x", user_name=user, agent_name=agent, occurred_at=at(day)))
+        found = [await store.names(None, at=at(day)) for day in (-1, 0, 1, 2)]
+        assert [sorted(names.users) for names in found] == [[], ["Ana"], ["Ana", "Bo"], ["Ana", "Bo"]]
+        assert [sorted(names.agents) for names in found] == [[], ["Nova"], ["Nova"], ["Nova", "Orbit"]]
+
     async def test_names_go_with_the_last_episode_that_has_them(self, store: Store) -> None:
         await add_episodes(
             store, "ana", told("x", session="a", user_name="Ana", agent_name="Nova", occurred_at=at(5)),

@@ -10,6 +10,7 @@ DELETE FROM users WHERE no = :user_no;
 SELECT user_id FROM users u
 WHERE EXISTS (SELECT 1 FROM blocks WHERE user_no = u.no) OR EXISTS (SELECT 1 FROM facts WHERE user_no = u.no)
    OR EXISTS (SELECT 1 FROM episodes WHERE user_no = u.no) OR EXISTS (SELECT 1 FROM open_runs WHERE user_no = u.no)
+   OR EXISTS (SELECT 1 FROM block_versions WHERE user_no = u.no)
 ORDER BY user_id;
 -- name: block_floor
 SELECT block_floor, EXISTS (SELECT 1 FROM block_versions WHERE user_no = :user_no AND name = :name)
@@ -166,8 +167,9 @@ FROM facts
 WHERE user_no = :user_no AND EXISTS (
     SELECT 1 FROM json_each(coalesce(
         facts.sources,
-        json_array(json_array(facts.id, 0, facts.recorded_at, NULL, NULL, facts.source_episode_id)))) AS source
-    WHERE (:before IS NULL OR json_extract(source.value, '$[2]') < :before)
+        json_array(json_array(facts.id, coalesce(facts.told_at, facts.recorded_at), 0, 0, 0, facts.source_episode_id))
+    )) AS source
+    WHERE (:before IS NULL OR json_extract(source.value, '$[1]') < :before)
       AND (:session_id IS NULL OR json_extract(source.value, '$[5]') IN (
           SELECT id FROM episodes WHERE user_no = :user_no AND session_id = :session_id)))
 ORDER BY no;
@@ -176,7 +178,8 @@ SELECT id FROM episodes WHERE user_no = :user_no AND session_id = :session_id;
 -- name: delete_fact
 DELETE FROM facts WHERE no = :no;
 -- name: set_sources
-UPDATE facts SET sources = :sources, source_episode_id = :source_episode_id, quote = :quote, origin = :origin
+UPDATE facts
+SET sources = :sources, source_episode_id = :source_episode_id, quote = :quote, origin = :origin, metadata = :metadata
 WHERE no = :no;
 -- name: delete_facts
 DELETE FROM facts WHERE user_no = :user_no;
@@ -231,7 +234,8 @@ SELECT
     (SELECT count(*) FROM users u WHERE (:user_no IS NULL OR u.no = :user_no)
         AND (EXISTS (SELECT 1 FROM blocks WHERE user_no = u.no) OR EXISTS (SELECT 1 FROM facts WHERE user_no = u.no)
           OR EXISTS (SELECT 1 FROM episodes WHERE user_no = u.no)
-          OR EXISTS (SELECT 1 FROM open_runs WHERE user_no = u.no))),
+          OR EXISTS (SELECT 1 FROM open_runs WHERE user_no = u.no)
+          OR EXISTS (SELECT 1 FROM block_versions WHERE user_no = u.no))),
     (SELECT count(*) FROM (SELECT DISTINCT user_no, session_id FROM episodes WHERE :user_no IS NULL OR user_no = :user_no)),
     (SELECT count(*) FROM blocks WHERE :user_no IS NULL OR user_no = :user_no),
     (SELECT count(*) FROM facts WHERE retired_at IS NULL AND (:user_no IS NULL OR user_no = :user_no)),
@@ -300,8 +304,17 @@ FROM facts WHERE user_no = :user_no ORDER BY no;
 
 -- name: names
 SELECT name, is_agent FROM names WHERE user_no = :user_no ORDER BY name;
+-- name: names_at
+SELECT user_name AS name, 0 AS is_agent FROM episodes
+WHERE user_no = :user_no AND user_name IS NOT NULL AND occurred_at <= :at
+UNION SELECT agent_name, 1 FROM episodes
+WHERE user_no = :user_no AND agent_name IS NOT NULL AND occurred_at <= :at
+ORDER BY name;
 -- name: user_names
 SELECT name FROM names WHERE user_no = :user_no AND NOT is_agent ORDER BY name;
+-- name: user_names_at
+SELECT DISTINCT user_name FROM episodes
+WHERE user_no = :user_no AND user_name IS NOT NULL AND occurred_at <= :at ORDER BY user_name;
 -- name: add_name
 INSERT INTO names (user_no, name, is_agent) VALUES (:user_no, :name, :is_agent) ON CONFLICT DO NOTHING;
 -- name: drop_names
