@@ -145,6 +145,7 @@ class Agent:
     ) -> RunResult:
         """Like `run`, for code that is not async. Inside a running event loop (a notebook) it uses a thread."""
         result = _block_on(lambda: self._run(prompt, user_id, session_id, metadata))
+        self._has_begun = True
         if self._learns and isinstance(self._distill_spec[0], str):
             self._learning.begin_in_thread()  # a model that was built elsewhere belongs to the event loop of its user
         return result
@@ -232,7 +233,7 @@ class Agent:
 
         Facts that are still to be learned are learned before, for some seconds at most; the rest stays in the queue.
         """
-        if "_learning" in self.__dict__:
+        if self._learns and self._has_begun:
             await self._learning.aclose()
         if "_distiller" in self.__dict__:
             await self._distiller.aclose()

@@ -211,6 +211,8 @@ class _MemoryTools:
             except LoomflowError as error:
                 outcome = f"refused: {error}"
         shown = ", ".join(f"{name}={str(text)[:80]!r}" for name, text in given.items() if text is not None)
+        if _reason("secret") in outcome:
+            shown = "not shown"
         self.scope.actions.append(MemoryAction(tool, shown, outcome, estimate_tokens(outcome)))
         return outcome
 

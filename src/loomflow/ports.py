@@ -472,8 +472,8 @@ class Store(Protocol):
         """Note that learning failed, and when to try again; None parks it until `unpark`."""
         ...
 
-    async def release_undistilled(self, claim: str) -> None:
-        """Give back what was taken and not finished, as if it had not been tried."""
+    async def release_undistilled(self, claim: str, *, was_tried: bool = False) -> None:
+        """Give back what was taken and not finished, as if it had not been tried unless `was_tried`."""
         ...
 
     async def undistilled_claims(self) -> list[str]:

@@ -184,6 +184,8 @@ class Distiller:
 
     async def _learn(self, reader: Reader, run: Undistilled, claim: str) -> Distilled:
         try:
+            if run.attempts > MAX_ATTEMPTS:
+                raise ProcessLookupError("the program ended while it was being read, each time")
             return await self._read_and_write(reader, run, claim)
         except (ModelError, StoreError):
             raise
@@ -248,7 +250,7 @@ async def release_dead(store: Store) -> None:
     """Give back to the queue what was claimed by processes of this machine that are no more."""
     for claim in await store.undistilled_claims():
         if is_dead(claim):
-            await store.release_undistilled(claim)
+            await store.release_undistilled(claim, was_tried=True)
 
 
 def _refusal(error: Exception) -> str | None:

@@ -18,6 +18,7 @@ from loomflow.context.engine import models_of
 
 from .statements import BlockAddition, Reading, Said, Statement
 
+WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 MAX_SAID_CHARS = 8_000
 MAX_TOOL_CHARS = 2_000
 MAX_TOOLS = 8
@@ -80,6 +81,11 @@ class Learned(BaseModel):
     """What the turn says that is worth keeping."""
 
     facts: list[LearnedFact] = Field(default_factory=list[LearnedFact])
+
+
+class LearnedWithLines(Learned):
+    """What the turn says that is worth keeping, where blocks may be added to."""
+
     blocks: list[LearnedLine] = Field(default_factory=list[LearnedLine])
 
 
@@ -95,7 +101,9 @@ class Extractor:
     def __init__(self, model: Any, base_url: str | None, api_key: str | None, blocks: Sequence[str]) -> None:
         self._models = models_of(model, base_url, api_key)
         notes = BLOCKS.format(names=", ".join(blocks)) if blocks else ""
-        self._agent = PydanticAgent(instructions=INSTRUCTIONS + notes, output_type=Learned, retries=1)
+        self._agent = PydanticAgent(
+            instructions=INSTRUCTIONS + notes, output_type=LearnedWithLines if blocks else Learned, retries=1
+        )
 
     async def read(self, said: Said, at: datetime) -> Reading:
         """Ask for one turn, which took place `at`.
@@ -115,7 +123,7 @@ class Extractor:
 
 def turn_text(said: Said, at: datetime) -> str:
     """A turn as the model gets it: JSON, so that no text in it can pass for another part."""
-    turn: dict[str, Any] = {"date": f"{at:%Y-%m-%d}", "weekday": f"{at:%A}", "user": _shortened(said.user)}
+    turn: dict[str, Any] = {"date": f"{at:%Y-%m-%d}", "weekday": WEEKDAYS[at.weekday()], "user": _shortened(said.user)}
     if said.agent.strip():
         turn["assistant"] = _shortened(said.agent)
     if said.tools:
@@ -138,7 +146,7 @@ def _reading(learned: Learned) -> Reading:
         )
         for fact in learned.facts
     )  # fmt: skip
+    lines = learned.blocks if isinstance(learned, LearnedWithLines) else ()
     return Reading(
-        facts=facts,
-        blocks=tuple(BlockAddition(block=one.block, text=one.text, quote=one.quote) for one in learned.blocks),
+        facts=facts, blocks=tuple(BlockAddition(block=one.block, text=one.text, quote=one.quote) for one in lines)
     )

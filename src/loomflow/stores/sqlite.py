@@ -414,8 +414,9 @@ class SQLiteStore(BaseStore):
 
         await self._connections.write(work)
 
-    async def release_undistilled(self, claim: str) -> None:
-        await self._connections.write(lambda db: db.execute(SQL["release"], {"claim": claim}) and None)
+    async def release_undistilled(self, claim: str, *, was_tried: bool = False) -> None:
+        values = {"claim": claim, "was_tried": was_tried}
+        await self._connections.write(lambda db: db.execute(SQL["release"], values) and None)
 
     async def undistilled_claims(self) -> list[str]:
         return await self._connections.read(lambda db: [claim for (claim,) in db.execute(SQL["claims"])])

@@ -171,10 +171,12 @@ WHERE user_no = :user_no AND EXISTS (
     )) AS source
     WHERE (:before IS NULL OR json_extract(source.value, '$[1]') < :before)
       AND (:session_id IS NULL OR json_extract(source.value, '$[5]') IN (
-          SELECT id FROM episodes WHERE user_no = :user_no AND session_id = :session_id)))
+          SELECT id FROM episodes WHERE user_no = :user_no AND session_id = :session_id
+          UNION SELECT run_id FROM open_runs WHERE user_no = :user_no AND session_id = :session_id)))
 ORDER BY no;
 -- name: episode_ids
-SELECT id FROM episodes WHERE user_no = :user_no AND session_id = :session_id;
+SELECT id FROM episodes WHERE user_no = :user_no AND session_id = :session_id
+UNION SELECT run_id FROM open_runs WHERE user_no = :user_no AND session_id = :session_id;
 -- name: delete_fact
 DELETE FROM facts WHERE no = :no;
 -- name: set_sources
@@ -209,7 +211,7 @@ DELETE FROM undistilled WHERE episode_no = :no;
 UPDATE undistilled SET claim = NULL, claimed_until = NULL, error = :error, due_at = :due_at, is_parked = :is_parked
 WHERE episode_no = :no;
 -- name: release
-UPDATE undistilled SET claim = NULL, claimed_until = NULL, attempts = attempts - 1 WHERE claim = :claim;
+UPDATE undistilled SET claim = NULL, claimed_until = NULL, attempts = attempts - NOT :was_tried WHERE claim = :claim;
 -- name: claims
 SELECT DISTINCT claim FROM undistilled WHERE claim IS NOT NULL;
 -- name: unpark
