@@ -66,7 +66,7 @@ class Answering(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.bodies.append(body)
-        call = {"name": body["tools"][0]["function"]["name"], "arguments": "{}"}
+        call = {"name": body["tools"][0]["function"]["name"], "arguments": '{"facts": []}'}
         message = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": call}]}
         choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
         whole = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"], "choices": [choice]}

@@ -97,7 +97,7 @@ class Agent:
         self.memory: Memory = Memory.open(memory) if self._owns_memory else memory
         self._model_spec = (model, base_url, api_key)
         self._tools = (tools, toolsets, output_type)
-        self._memory_tools = _tool_names(memory_tools)
+        self._memory_tools = _tool_names(memory_tools, self.tuning.distill_blocks)
         self._learns = _learns(self.tuning, model, base_url)
         self._has_begun = False
 
@@ -353,15 +353,17 @@ def _is_of_another_provider(reader: Any, model: Any, base_url: str | None) -> bo
     return len(kinds) > 1
 
 
-def _tool_names(wanted: bool | Sequence[str]) -> tuple[str, ...]:
+def _tool_names(wanted: bool | Sequence[str], blocks: Sequence[str]) -> tuple[str, ...]:
     if isinstance(wanted, bool):
-        return MEMORY_TOOLS if wanted else ()
+        return tuple(name for name in MEMORY_TOOLS if wanted and (blocks or name != "edit_block"))
     expected = f"True, False or a list of {', '.join(MEMORY_TOOLS)}"
     if isinstance(wanted, str) or not isinstance(wanted, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError.of("memory_tools", expected, wanted)
     for name in wanted:
         if name not in MEMORY_TOOLS:
             raise ConfigError.of("memory_tools", expected, name)
+    if "edit_block" in wanted and not blocks:
+        raise ConfigError('memory_tools names "edit_block", but distill_blocks names no block that may be edited')
     return tuple(dict.fromkeys(wanted))
 
 

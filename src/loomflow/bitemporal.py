@@ -31,7 +31,7 @@ from .items import Fact, Source
 from .predicates import fact_key, is_single_valued
 from .words import normal_form
 
-MAX_SOURCES = 32
+MAX_SOURCES = 1_000
 """So many tellings of a fact are kept: the one that began it, the first and the last ones."""
 
 SingleValued = Callable[[str], bool]
@@ -103,6 +103,19 @@ def without(fact: Fact, is_gone: Callable[[Source], bool]) -> Fact | None:
         fact, sources=kept, origin=kept[-1].origin, source_episode_id=episodes[-1] if episodes else None,
         quote=quotes[-1] if quotes else None, metadata=_metadata(kept),
     )  # fmt: skip
+
+
+def retired(fact: Fact, moment: datetime) -> Fact:
+    """A version that is believed no more.
+
+    Of its tellings, it keeps the first one, those that it was written for and those that something in it is from: the
+    others are in the versions before it, and in the next.
+    """
+    shown = [source for source in fact.sources if source.recorded_at == fact.recorded_at or source.metadata]
+    shown += [source for source in fact.sources if source.episode_id is not None][-1:]
+    shown += [source for source in fact.sources if source.quote is not None][-1:]
+    chosen = {id(source) for source in (*fact.sources[:1], *shown, *fact.sources[-1:])}
+    return replace(fact, retired_at=moment, sources=tuple(one for one in fact.sources if id(one) in chosen))
 
 
 def told_times(fact: Fact) -> tuple[datetime | None, datetime | None]:
@@ -360,9 +373,9 @@ def _written(believed: Sequence[Fact], spans: Sequence[_Span], moment: datetime,
             add.append((is_told, replace(version, recorded_at=recorded)))
         elif not _is_same(old, version) or (is_told and moment > _recorded(old)):
             recorded = max(_recorded(old), moment)
-            retire.append(replace(old, retired_at=recorded))
+            retire.append(retired(old, recorded))
             add.append((is_told, replace(version, recorded_at=recorded)))
-    retire += [replace(fact, retired_at=max(_recorded(fact), moment)) for fact in before.values()]
+    retire += [retired(fact, max(_recorded(fact), moment)) for fact in before.values()]
     return FactChanges(tuple(retire), tuple(fact for _, fact in sorted(add, key=lambda one: one[0])))
 
 

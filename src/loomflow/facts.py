@@ -13,7 +13,7 @@ from .errors import ConfigError
 from .items import Fact
 from .ports import Embedder, FactFilter, FactScript, Store
 from .predicates import SAME_AS, Predicates
-from .transactions import Rules, as_told, canonical, correction, merging, retraction, telling_all
+from .transactions import Rules, as_told, canonical, correction, is_merge, merging, retraction, telling_all
 from .words import normal_form
 
 
@@ -207,7 +207,8 @@ class Facts:
         names = {which.subject and normal_form(which.subject)}
         subject = which.subject
         while subject is not None:
-            same = await store.facts(user_id, FactFilter(subject=subject, predicate=SAME_AS, known_at=known_at))
+            told = await store.facts(user_id, FactFilter(subject=subject, predicate=SAME_AS, known_at=known_at))
+            same = [fact for fact in told if is_merge(fact)]
             subject = same[-1].object if same and normal_form(same[-1].object) not in names else None
             if subject is not None:
                 names.add(normal_form(subject))
@@ -225,6 +226,8 @@ def _identity(fact: Fact | str, user_id: str | None) -> tuple[str | None, str]:
     if isinstance(fact, Fact):
         if fact.id is None:
             raise ConfigError.of("fact", "a stored Fact, with an id", fact)
+        if user_id is not None and user_id != fact.user_id:
+            raise ConfigError.of("user_id", f"that of the fact, {fact.user_id!r}", user_id)
         return fact.user_id, fact.id
     return user_id, check_id("fact", fact)
 

@@ -125,7 +125,8 @@ class Fact:
         quote: the words that it came from.
         told_at: when it was said; `recorded_at` if None. It stands for `valid_from` where that is not known and another
             value follows.
-        sources: every telling of it; set by the store, and not compared.
+        sources: every telling of it; set by the store, and not compared. A version that is believed no more has only
+            those that it was written for.
         retired_at: when the memory stopped believing this version; None for what it believes now. Set by the store.
 
     Raises:

@@ -77,6 +77,10 @@ class Tuning:
         if self.distill is not None and not isinstance(self.distill, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError.of("distill", "True, False or None", self.distill)
         self._check_names("distill_blocks")
+        reader: object = self.distill_model
+        is_name = isinstance(reader, str) and bool(reader.strip())
+        if reader is not None and not is_name and type(reader).__module__ == "builtins":
+            raise ConfigError.of("distill_model", "the name of a model, a model, or None", reader)
         if self.token_counter is not None and not callable(self.token_counter):
             raise ConfigError.of("token_counter", "a function from str to int, or None", self.token_counter)
         self._check_positive("recall_timeout_seconds", "a positive finite number")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from .bitemporal import FactChanges, SingleValued, adopt, are_of_one_thing, settle, supersede, told_times
+from .bitemporal import FactChanges, SingleValued, adopt, are_of_one_thing, retired, settle, supersede, told_times
 from .checks import EARLIEST
 from .errors import ConfigError
 from .items import Fact, new_id
@@ -55,6 +55,8 @@ def telling(fact: Fact, rules: Rules, *, is_whole: bool = False) -> FactScript[F
     concerned = yield from about(told, rules.single_valued)
     if told.recorded_at is None:
         told = replace(told, recorded_at=_after(concerned, rules.now))
+        if told.recorded_at != rules.now:  # it was recorded after what is known, and told now
+            told = replace(told, told_at=told.told_at or rules.now)
     changes = supersede(concerned, told, rules.single_valued, is_whole=is_whole)
     yield changes
     yield from _settle_what_was_left(concerned, told, rules)
@@ -81,7 +83,7 @@ def retraction(fact_id: str, rules: Rules) -> FactScript[Fact | None]:
         return None
     (old,) = found
     moment = _after(found, rules.now, step=timedelta(0))
-    yield FactChanges(retire=(replace(old, retired_at=moment),))
+    yield FactChanges(retire=(retired(old, moment),))
     yield settle((yield from _peers(old, rules.single_valued)), moment)
     return old
 
@@ -126,11 +128,11 @@ def merging(subject: str, into: str, rules: Rules) -> FactScript[list[Fact]]:
     source = yield from canonical(subject)
     target = yield from canonical(into)
     if normal_form(source) == normal_form(target):
-        raise ConfigError(f"subject {subject!r} is the same as {into!r} already")
+        raise ConfigError(f"subject {subject!r} is the same as {into!r} already: both stand for {target!r}")
     believed = yield FactFilter(subject=source)
     moved = [fact for fact in believed if predicate_key(fact.predicate) != predicate_key(SAME_AS)]
     moment = _after(believed, rules.now)
-    yield FactChanges(retire=tuple(replace(fact, retired_at=moment) for fact in moved))
+    yield FactChanges(retire=tuple(retired(fact, moment) for fact in moved))
     written: list[Fact] = []
     for fact in moved:
         renamed = replace(fact, subject=target)
@@ -156,11 +158,17 @@ def canonical(subject: str) -> Generator[FactFilter | FactChanges, list[Fact], s
     """The subject that a name stands for, see `merging`; the name itself if it stands for no other."""
     for _ in range(MOST_NAMES):
         found = yield FactFilter(subject=subject, predicate=SAME_AS)
-        following = max(found, key=lambda fact: fact.recorded_at or EARLIEST, default=None)
+        merged = [fact for fact in found if is_merge(fact)]
+        following = max(merged, key=lambda fact: fact.recorded_at or EARLIEST, default=None)
         if following is None or following.valid_until is not None:
             return subject
         subject = following.object
     return subject
+
+
+def is_merge(fact: Fact) -> bool:
+    """Whether a fact gives a subject's name to another: a program told it, not the words of a conversation."""
+    return predicate_key(fact.predicate) == predicate_key(SAME_AS) and fact.origin == "user" and fact.quote is None
 
 
 def about(fact: Fact, single_valued: SingleValued) -> Reading:

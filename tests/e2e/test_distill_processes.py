@@ -42,6 +42,8 @@ agent = Agent(
 
 ONE_RUN = HEAD + 'agent.run_sync(f"I live in {city}", user_id=city, session_id="s")\n'
 
+ONE_RUN_CUT_OFF = ONE_RUN + "import os\nos._exit(0)\n"
+
 ONE_RUN_AND_A_WHILE = ONE_RUN + "time.sleep(float(sys.argv[4]))\n"
 
 ONE_RUN_THEN_WAIT = ONE_RUN + 'print("done", flush=True)\ntime.sleep(600)\n'
@@ -149,13 +151,20 @@ IN_TURIN = [("user", "lives_in", "Turin")]
 @pytest.mark.slow
 @pytest.mark.parametrize("next_program", [RUN_UNTIL_LEARNED, DISTILL, ASYNC_RUN_THEN_CLOSE], ids=["run", "all", "with"])
 async def test_what_a_program_left_is_learned_by_the_next(programs: Programs, next_program: str) -> None:
-    await asyncio.to_thread(programs.run, ONE_RUN)
+    await asyncio.to_thread(programs.run, ONE_RUN_CUT_OFF)
     assert programs.server.requests == []
     assert await left(programs.path) == (1, [])
     programs.server.reply(*[on_the_wire(EVERY_CITY)] * 2)
     await asyncio.to_thread(programs.run, next_program, "Porto")
     assert (await left(programs.path)) == (0, IN_TURIN)
     assert programs.requests_by_turn()["I live in Turin"] == 1
+
+
+@pytest.mark.slow
+async def test_a_short_program_learns_before_it_ends(programs: Programs) -> None:
+    programs.server.reply(on_the_wire(EVERY_CITY))
+    await asyncio.to_thread(programs.run, ONE_RUN)
+    assert await left(programs.path) == (0, IN_TURIN)
 
 
 @pytest.mark.slow

@@ -85,8 +85,16 @@ async def test_by_default_there_are_no_tools_on_the_wire(wire: Wire, memory: Mem
 async def test_the_tools_that_are_asked_for_are_on_the_wire(
     wanted: Any, names: list[str], wire: Wire, memory: Memory
 ) -> None:
-    await wire.ask(wire.agent(memory=memory, memory_tools=wanted), "Hello!", **HERE)
+    tuning = Tuning(distill=False, distill_blocks=("profile",))
+    await wire.ask(wire.agent(memory=memory, memory_tools=wanted, tuning=tuning), "Hello!", **HERE)
     assert sorted(tools_sent(wire.server.requests[0].body)) == names
+
+
+async def test_where_no_block_may_be_edited_there_is_no_tool_for_it(chat: Wire, memory: Memory) -> None:
+    await chat.ask(chat.agent(memory=memory, memory_tools=True), "Hello!", **HERE)
+    assert sorted(tools_sent(chat.server.requests[0].body)) == sorted({*MEMORY_TOOLS} - {"edit_block"})
+    with pytest.raises(ConfigError, match="distill_blocks"):
+        Agent(model=ScriptedModel(["hi"]), memory_tools=["edit_block"])
 
 
 @pytest.mark.parametrize("wanted", [["rember"], "remember", ["remember", 1], [""], {"remember": True}, 1, None])

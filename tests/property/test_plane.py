@@ -167,7 +167,9 @@ def test_every_answer_can_be_had_again(taken: list[Step]) -> None:
         for moment, facts in story.answers.items():
             again = await story.memory.facts.query(known_at=moment, valid_at=moment)
             assert plain(again) == facts
-            assert sources(again) == sources(facts)
+            for now, then in zip(again, facts, strict=True):
+                assert now.sources, "a version that is believed no more keeps what it was written for"
+                assert set(map(str, now.sources)) <= set(map(str, then.sources))
         await story.memory.aclose()
 
     asyncio.run(check())

@@ -21,7 +21,10 @@ CLOSE_SECONDS = 10.0
 PAUSE_SECONDS = 0.25
 """So long it waits before it begins: a program that ends right after a run has begun nothing that it must break off."""
 
-EXIT_SECONDS = 1.0
+EXIT_SECONDS = 5.0
+"""So long a program that used `run_sync` waits at its end for what is being learned; the rest is left as above."""
+
+STOP_SECONDS = 1.0
 
 Drain = Callable[[], Coroutine[Any, Any, Any]]
 
@@ -43,6 +46,7 @@ class Background:
         self._thread: threading.Thread | None = None
         self._stop: Callable[[], None] | None = None  # ends the thread
         self._warned: set[str] = set()
+        self._waits_at_exit = False
 
     def begin(self) -> None:
         """See that what is in the queue is done, by a task of the running event loop."""
@@ -55,8 +59,9 @@ class Background:
     def begin_in_thread(self) -> None:
         """See that what is in the queue is done, by a thread: for code whose event loops end with each run.
 
-        The thread does not keep a program from ending; it then gives back what it had taken.
+        A program that ends waits `EXIT_SECONDS` for it at most; then it gives back what it had taken.
         """
+        self._wait_at_exit()
         worker = self._claim()
         if worker is not None:
             self._task = None
@@ -140,7 +145,7 @@ class Background:
                 with contextlib.suppress(RuntimeError):  # the loop has ended by itself
                     loop.call_soon_threadsafe(task.cancel)
                 if self._thread is not None:
-                    self._thread.join(EXIT_SECONDS)
+                    self._thread.join(STOP_SECONDS)
 
             self._stop = stop
             atexit.register(stop)
@@ -153,6 +158,23 @@ class Background:
             asyncio.run(watched())
         except RuntimeError as error:  # the interpreter is ending: no thread can be started any more
             logger.debug("learning in the background ended with the program: %s", error)
+
+    def _wait_at_exit(self) -> None:
+        """See that the program waits a while before its threads are stopped: after that, no work can be begun."""
+        register: Callable[[Callable[[], None]], None] | None = getattr(threading, "_register_atexit", None)
+        if register is None or self._waits_at_exit:
+            return
+        with contextlib.suppress(RuntimeError):  # the program is ending already
+            register(self._finish)
+            self._waits_at_exit = True
+
+    def _finish(self) -> None:
+        thread = self._thread
+        if thread is None or not thread.is_alive():
+            return
+        thread.join(EXIT_SECONDS)
+        if thread.is_alive() and self._stop is not None:
+            self._stop()
 
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:

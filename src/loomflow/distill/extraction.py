@@ -80,7 +80,7 @@ class LearnedLine(BaseModel):
 class Learned(BaseModel):
     """What the turn says that is worth keeping."""
 
-    facts: list[LearnedFact] = Field(default_factory=list[LearnedFact])
+    facts: list[LearnedFact]
 
 
 class LearnedWithLines(Learned):

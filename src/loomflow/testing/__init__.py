@@ -1,7 +1,5 @@
 """For tests of code that builds on loomflow: the conformance suite for stores, and a model that answers from a script.
 
-Importing this package requires `pytest` and `pytest-asyncio`, which loomflow itself does not install.
-
 A store is whatever keeps the promises of `loomflow.ports.Store`. To prove that yours does, subclass `StoreConformance`
 in a test module and say how to make one:
 
@@ -20,26 +18,36 @@ in a test module and say how to make one:
             return MyStore(place / "memory")
 
 `pytest` then runs every test of the suite against it, and skips those that need a capability which it does not have.
+The suite requires `pytest` and `pytest-asyncio`, which loomflow itself does not install.
 
-`ScriptedModel` is a model that answers from a script, for tests of agents.
+`ScriptedModel` is a model that answers from a script, for tests of agents; `ManualClock` is a clock for a store.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-pytest.register_assert_rewrite("loomflow.testing.conformance")
-
-from .conformance import Capability, ManualClock, StoreConformance  # noqa: E402  (after asserts are set to explain)
+if "pytest" in sys.modules:  # asserts of the suite explain themselves
+    sys.modules["pytest"].register_assert_rewrite("loomflow.testing.conformance")
 
 if TYPE_CHECKING:
+    from .clock import ManualClock
+    from .conformance import Capability, StoreConformance
     from .scripted import Calls, ScriptedModel
+
+_HOMES = {
+    "Calls": ".scripted",
+    "Capability": ".conformance",
+    "ManualClock": ".clock",
+    "ScriptedModel": ".scripted",
+    "StoreConformance": ".conformance",
+}
 
 __all__ = ["Calls", "Capability", "ManualClock", "ScriptedModel", "StoreConformance"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in {"Calls", "ScriptedModel"}:  # they load pydantic-ai, which the conformance suite does not need
-        return getattr(importlib.import_module(".scripted", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Load a name on first use: the models load pydantic-ai, and the suite pytest."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name], __name__), name)

@@ -28,11 +28,9 @@ from loomflow.ports import (
     Search,
     Store,
 )
+from loomflow.testing.clock import ManualClock
 from loomflow.transactions import Rules, retraction
 from loomflow.words import query_terms
-
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-"""What `ManualClock` shows at first."""
 
 SPACE = "conformance:2d"
 """The name of the embedder that the suite's vectors belong to."""
@@ -62,26 +60,6 @@ def requires(*capabilities: Capability) -> Callable[[Test], Test]:
         return test
 
     return mark
-
-
-class ManualClock:
-    """A clock that stands still until it is moved.
-
-    >>> clock = ManualClock()
-    >>> clock.advance(days=1)
-    >>> clock().isoformat()
-    '2026-03-02T12:00:00+00:00'
-    """
-
-    def __init__(self, moment: datetime = START) -> None:
-        self.moment = moment
-
-    def __call__(self) -> datetime:
-        return self.moment
-
-    def advance(self, **duration: float) -> None:
-        """Move by a duration, in the words of `timedelta`."""
-        self.moment += timedelta(**duration)
 
 
 class ConformanceBase:

@@ -125,7 +125,9 @@ VALUES (:user_no, :id, :subject, :predicate, :object, :subject_key, :predicate_k
         :told_at, :sources)
 RETURNING no;
 -- name: retire_fact
-UPDATE facts SET retired_at = :retired_at WHERE user_no = :user_no AND id = :id AND retired_at IS NULL RETURNING no;
+UPDATE facts SET retired_at = :retired_at, sources = :sources
+WHERE user_no = :user_no AND id = :id AND retired_at IS NULL
+RETURNING no;
 -- name: believed_of_thing
 SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
        source_episode_id, metadata, origin, quote, told_at, sources
@@ -327,9 +329,11 @@ SELECT DISTINCT user_no, user_name, 0 FROM episodes WHERE user_no = :user_no AND
 UNION SELECT DISTINCT user_no, agent_name, 1 FROM episodes WHERE user_no = :user_no AND agent_name IS NOT NULL;
 -- name: aliases
 SELECT subject, object FROM facts
-WHERE user_no = :user_no AND retired_at IS NULL AND predicate_key = 'same as' AND valid_until IS NULL ORDER BY no;
+WHERE user_no = :user_no AND retired_at IS NULL AND predicate_key = 'same as' AND valid_until IS NULL
+  AND origin = 'user' AND quote IS NULL
+ORDER BY no;
 -- name: aliases_at
 SELECT subject, object FROM facts
-WHERE user_no = :user_no AND predicate_key = 'same as' AND valid_until IS NULL
+WHERE user_no = :user_no AND predicate_key = 'same as' AND valid_until IS NULL AND origin = 'user' AND quote IS NULL
   AND recorded_at <= :at AND (retired_at IS NULL OR :at < retired_at)
 ORDER BY no;
