@@ -19,7 +19,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from loomflow import Fact, Memory
+from loomflow import Fact
 
 FOLDER = Path(__file__).parent
 PAGE, DRAWING = FOLDER / "facts.md", FOLDER / "facts.svg"
@@ -57,22 +57,27 @@ ABOUT = (
 )
 
 
-async def story() -> Memory:
-    """The memory of the example, once it has run."""
-    match = EXAMPLE.search(PAGE.read_text(encoding="utf-8"))
-    assert match is not None, "facts.md has no example"
+def example_of(page: Path) -> str:
+    """The first example of a page."""
+    match = EXAMPLE.search(page.read_text(encoding="utf-8"))
+    assert match is not None, f"{page.name} has no example"
+    return match[1]
+
+
+async def story(page: Path = PAGE) -> dict[str, Any]:
+    """What the first example of a page has made, by name, once it has run."""
     names: dict[str, Any] = {}
-    code = compile(match[1], str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    code = compile(example_of(page), str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     with redirect_stdout(StringIO()):
         outcome = eval(code, names)  # noqa: S307  (the page is ours)
         if inspect.iscoroutine(outcome):
             await outcome
-    return names["memory"]
+    return names
 
 
 async def drawing() -> str:
     """The drawing, as SVG that needs nothing else."""
-    async with await story() as memory:
+    async with (await story())["memory"] as memory:
         versions = await memory.facts.history("user", "lives_in", user_id="ana")
         known = [f"{fact.recorded_at:%Y-%m-%d}" for fact in versions]
         assert set(known) == {date for date, _ in EVENTS}, f"the example records at other moments: {known}"

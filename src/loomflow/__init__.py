@@ -9,10 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .account import ContextAccount
     from .agent import Agent
     from .errors import (
         ConfigError,
         ConflictError,
+        ContextError,
         EmbedderError,
         LoomflowError,
         ModelError,
@@ -31,10 +33,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "account": ("ContextAccount",),
     "agent": ("Agent",),
     "errors": (
         "ConfigError",
         "ConflictError",
+        "ContextError",
         "EmbedderError",
         "LoomflowError",
         "ModelError",
@@ -57,6 +61,8 @@ __all__ = [
     "AgentStream",
     "ConfigError",
     "ConflictError",
+    "ContextAccount",
+    "ContextError",
     "EchoModel",
     "EmbedderError",
     "Episode",

@@ -181,7 +181,15 @@ class Agent:
     ) -> Injection:
         """The injection that a run with this prompt would get, with its receipt. No model is called or needed."""
         text = self._prompt_text(prompt)
-        history = await history_of(self.memory, check_user_id(user_id), session_id, None) if session_id else None
+        history: Any = None
+        if session_id is not None:
+            await asyncio.to_thread(engine)
+            try:
+                model = await self._models.get()
+            except ModelError:  # a preview needs no model; of its window, 32,000 tokens are reckoned with
+                model = None
+            limits = engine().limits_of(model, self.tuning)
+            history = await history_of(self.memory, check_user_id(user_id), session_id, None, limits)
         return await self.memory.inject(
             text, user_id=user_id, session_id=session_id, tuning=self.tuning, at=at,
             in_history=history.episode_ids if history else None,
@@ -260,13 +268,13 @@ class Agent:
                 self.memory, self.tuning, self.name, hold, text, is_text, user, session, new_id(), plain,
                 distill=self._learns,
             )  # fmt: skip
+            run.limits = engine().limits_of(model, self.tuning)
             await run.begin()
             try:
                 await run.recall()
                 run.arguments["user_prompt"] = None if run.resumed else prompt
-                run.arguments["model"] = engine().InjectingModel(model, run.injection.text)
-                if self._memory_tools and run.text.strip():
-                    run.arguments["toolsets"] = [run.memory_toolset(self._memory_tools)]
+                run.arguments["model"] = run.model(model)
+                run.arguments["toolsets"] = run.toolsets(self._memory_tools)
                 yield run
             except BaseException as error:
                 await settled(run.interrupt(f"{type(error).__name__}: {error}"))
@@ -319,8 +327,8 @@ class Agent:
     def _agent(self) -> Any:
         tools, toolsets, output_type = self._tools
         return engine().PydanticAgent(
-            instructions=self.instructions or None, tools=tools, toolsets=list(toolsets), output_type=output_type,
-            name=self.name,
+            instructions=self.instructions or None, toolsets=engine().budgeted(tools, toolsets, self.tuning),
+            output_type=output_type, name=self.name,
         )  # fmt: skip
 
 

@@ -4,6 +4,7 @@
     ├── ConfigError          a setting, an argument, an id or a memory URL is wrong (also a ValueError)
     ├── ModelError           a model name, its key or its package is missing or unknown
     ├── EmbedderError        an embedder failed or returned vectors that cannot be used
+    ├── ContextError         a request would be larger than the model can take
     ├── SessionError         a session is used in a way that cannot work
     └── StoreError           the database cannot be opened, read or written
         ├── SchemaError      the file was written by a newer version, or is not a loomflow memory
@@ -45,6 +46,10 @@ class ModelError(LoomflowError):
 
 class EmbedderError(LoomflowError):
     """An embedder failed or returned vectors that cannot be used."""
+
+
+class ContextError(LoomflowError):
+    """A request would be larger than the model can take; the message says what it is made of."""
 
 
 class SessionError(LoomflowError):

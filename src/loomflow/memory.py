@@ -29,10 +29,12 @@ from .items import Episode, EpisodeMatch, Fact, Forgotten, MemoryStats, SessionM
 from .locations import Location, locate
 from .locks import SessionLocks
 from .pipeline.fill import pack_fill
-from .pipeline.pack import pack_all, pack_budget
+from .pipeline.pack import Packed, pack_all, pack_budget
 from .pipeline.rank import rank, rank_passages
 from .pipeline.recall import (
     DEPTH,
+    Candidates,
+    PassageCandidates,
     Question,
     embed_query,
     fuse_episodes,
@@ -48,7 +50,8 @@ from .predicates import Predicates
 from .receipt import Injection
 from .reembedding import REEMBED_BATCH, reembed_user
 from .settings import FILL_BUDGET, MAX_FACTS, Tuning
-from .tokens import GuardedCounter, counter_or_estimate
+from .tokens import GuardedCounter, TokenCounter, counter_or_estimate
+from .tracing import span
 from .transfer import Imported, export_user, import_user
 from .turns import messages_of, without_retries
 from .words import is_about_asker, says_something
@@ -313,24 +316,18 @@ class Memory(Blocks):
         how |= self._floor(question.text, tuning.memory_min_relevance)
         if tuning.memory_mode == "fill":
             budget = budget or FILL_BUDGET
-            found = await recall_passages(
-                self.store, self.embedder, question, timeout=tuning.recall_timeout_seconds,
-                chars=budget * FILL_CHARS_A_TOKEN + FILL_CHARS, half_life_days=half_life,
-            )  # fmt: skip
-            packed = pack_fill(found.blocks, rank_passages(found, **how), budget, count)
+        shown = question.text if tuning.trace_memory_text else None
+        with span("recall", mode=tuning.memory_mode, question=shown) as recalling:
+            found = await self._recalled(question, tuning, budget, half_life)
             problems = found.problems
-        else:
-            limits = {"max_facts": tuning.memory_max_facts, "max_episodes": tuning.memory_max_episodes}
-            candidates = await recall(
-                self.store, self.embedder, question, timeout=tuning.recall_timeout_seconds,
-                **{name: min(limit, MOST_ITEMS) + LOOKED_AT for name, limit in limits.items()},
+            recalling.note(facts=len(found.facts), episodes=len(found.episodes), problems=len(problems))
+        with span("pack", budget=budget) as packing:
+            packed = _packed(found, tuning, budget, count, how)
+            packing.note(
+                tokens=packed.tokens, items=len(packed.items), over_budget=bool(packed.over_budget),
+                injected=sum(item.status != "dropped" for item in packed.items),
+                block=packed.text if tuning.trace_memory_text else None,
             )  # fmt: skip
-            ranked = rank(candidates, **limits, **how)
-            if budget is None:
-                packed = pack_all(candidates.blocks, ranked, count)
-            else:
-                packed = pack_budget(candidates.blocks, ranked, budget, count)
-            problems = candidates.problems
         if isinstance(count, GuardedCounter) and count.failure:
             problems += (f"token_counter failed, the estimate was used where it did: {count.failure}",)
             self._warn_once(problems[-1])
@@ -339,7 +336,22 @@ class Memory(Blocks):
         return Injection(
             text=packed.text, tokens=packed.tokens, budget=budget, items=packed.items, query=question.text,
             user_id=question.user_id, session_id=question.session_id, at=now, half_life_days=half_life,
-            pinned_tokens=packed.pinned_tokens, over_budget=packed.over_budget, problems=problems,
+            pinned_tokens=packed.pinned_tokens, pinned=packed.pinned, over_budget=packed.over_budget, problems=problems,
+        )  # fmt: skip
+
+    async def _recalled(
+        self, question: Question, tuning: Tuning, budget: int | None, half_life: float | None
+    ) -> Candidates | PassageCandidates:
+        if tuning.memory_mode == "fill":
+            assert budget is not None
+            return await recall_passages(
+                self.store, self.embedder, question, timeout=tuning.recall_timeout_seconds,
+                chars=budget * FILL_CHARS_A_TOKEN + FILL_CHARS, half_life_days=half_life,
+            )  # fmt: skip
+        limits = {"max_facts": tuning.memory_max_facts, "max_episodes": tuning.memory_max_episodes}
+        return await recall(
+            self.store, self.embedder, question, timeout=tuning.recall_timeout_seconds,
+            **{name: min(limit, MOST_ITEMS) + LOOKED_AT for name, limit in limits.items()},
         )  # fmt: skip
 
     def _floor(self, question: str, min_relevance: float) -> dict[str, float]:
@@ -447,6 +459,16 @@ class Memory(Blocks):
         await self._load()
         size = check_limit("batch", batch)
         return await reembed_user(self.store, self.embedder, user_id, size, progress, self._dimensions)
+
+
+def _packed(
+    found: Candidates | PassageCandidates, tuning: Tuning, budget: int | None, count: TokenCounter, how: dict[str, Any]
+) -> Packed:
+    if isinstance(found, PassageCandidates):
+        assert budget is not None
+        return pack_fill(found.blocks, rank_passages(found, **how), budget, count)
+    ranked = rank(found, max_facts=tuning.memory_max_facts, max_episodes=tuning.memory_max_episodes, **how)
+    return pack_all(found.blocks, ranked, count) if budget is None else pack_budget(found.blocks, ranked, budget, count)
 
 
 def _store_at(location: Location) -> Store:

@@ -16,7 +16,7 @@ _BARE = (
     (re.compile(r"claude-"), "anthropic"),
     (re.compile(r"gemini-"), "google"),
 )
-_LOCAL_PREFIXES = ("openai", "openai-chat", "openai-responses", "ollama")
+_LOCAL_PREFIXES = ("openai", "openai-chat", "openai-responses", "ollama", "anthropic")
 _HINT = "use gpt-*, o*, claude-*, gemini-*, provider:name, base_url= for a local server, or EchoModel()"
 
 
@@ -81,7 +81,8 @@ def parse_model_name(given: str, base_url: str | None = None) -> ModelName:
     """Take a model name apart.
 
     With a `base_url` every name is taken as one of that server's, whatever colons it has; `openai:` in front of it
-    asks for the Responses API, else chat completions are spoken, which every local server understands.
+    asks for the Responses API, `anthropic:` for Anthropic's Messages, else chat completions are spoken, which every
+    local server understands.
 
     Raises:
         ModelError: the name is of no known form.

@@ -391,8 +391,11 @@ class Store(Protocol):
         """The names of users and agents that episodes carry, and which subjects are the same; as it was at `at`."""
         ...
 
-    async def turns(self, user_id: str | None, session_id: str | None) -> list[Turn]:
-        """A session's chat history, in order: finished and interrupted runs. None is every session."""
+    async def turns(self, user_id: str | None, session_id: str | None, *, newest: int | None = None) -> list[Turn]:
+        """A session's chat history, in order: finished and interrupted runs. None is every session.
+
+        With `newest`, so many of the latest turns of it.
+        """
         ...
 
     async def begin_run(self, user_id: str | None, run: OpenRun) -> None:

@@ -75,6 +75,7 @@ class Injection:
         budget: the ceiling that applied; None without one.
         items: every candidate, in the order of packing.
         pinned_tokens: of the part that is never cut: the working blocks, without the note above them.
+        pinned: the working blocks in `text`, word for word.
         over_budget: why `tokens` is above `budget`; empty if it is not. Only pinned blocks and the minimal excerpt
             can cause it.
         problems: what failed while recalling; the block was made from what could be read.
@@ -92,9 +93,18 @@ class Injection:
     at: datetime
     half_life_days: float | None = None
     pinned_tokens: int = 0
+    pinned: str = ""
     over_budget: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     actions: tuple[MemoryAction, ...] = ()
+
+    @property
+    def recalled(self) -> str:
+        """`text` without the working blocks: what was recalled, and the note that it is data."""
+        if not self.pinned:
+            return self.text
+        note, found = (part.strip("\n") for part in self.text.split(self.pinned, 1))
+        return "\n".join(part for part in (note, found) if part) if found else ""
 
     def explain(self) -> str:
         """The receipt as a table in plain text."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from .account import ContextAccount
 from .checks import scrub
 from .embedding import embed_items
 from .errors import ConfigError, StoreError
@@ -28,6 +29,9 @@ logger = logging.getLogger("loomflow")
 
 ENGINE = "loomflow.context.engine"
 MEMORY_FAILURES = (StoreError, TimeoutError)
+READ_TURNS = 64
+"""So many turns of a session are read at first; more if they fit the budget of the history."""
+
 SETTLE_SECONDS = 2.0
 """How long a run that is over waits for its last note to be stored, which goes on without it."""
 
@@ -42,6 +46,7 @@ class RunResult:
         usage: tokens and requests, as pydantic-ai counts them.
         injection: the memory block that the model saw, with its receipt.
         messages: the messages of this run, as pydantic-ai models them; the block is not among them.
+        context: how the tokens of the last request were spent.
     """
 
     output: Any
@@ -51,6 +56,7 @@ class RunResult:
     usage: Any
     injection: Injection
     messages: list[Any] = field(repr=False)
+    context: ContextAccount = field(default_factory=ContextAccount)
 
 
 @dataclass(slots=True)
@@ -67,6 +73,8 @@ class Run:
         arguments: for pydantic-ai.
         captured: the messages of the model call, as far as it got.
         distill: whether facts are to be learned from it.
+        limits: of its requests, see `loomflow.context.limits`; None until the model is built.
+        plan: what its requests are made of, see `loomflow.context.requests`; None until memory is recalled.
         problems: what failed around the run.
         actions: what the model did with its memory tools.
         is_finished: whether there is nothing more to store.
@@ -83,6 +91,8 @@ class Run:
     run_id: str
     metadata: dict[str, Any]
     distill: bool = False
+    limits: Any = None
+    plan: Any = None
     in_history: Collection[str] | None = None
     resumed: list[Any] = field(default_factory=list[Any])
     recalled: Injection | None = None
@@ -99,9 +109,8 @@ class Run:
         timeout = self.tuning.recall_timeout_seconds
         try:
             async with asyncio.timeout(timeout):
-                history = await history_of(
-                    self.memory, self.user_id, self.session_id, self.text if self.is_text else None
-                )
+                text = self.text if self.is_text else None
+                history = await history_of(self.memory, self.user_id, self.session_id, text, self.limits)
         except MEMORY_FAILURES as error:
             self._note("the session could not be read", error)
         opened = OpenRun(self.run_id, self.session_id, self.text, store.clock(), is_text=self.is_text)
@@ -130,6 +139,40 @@ class Run:
             in_history=self.in_history,
         )
 
+    def model(self, built: Any) -> Any:
+        """The model of this run: puts its memory into each request, and keeps it within its limits."""
+        injection, is_tail = self.injection, self.tuning.memory_placement == "tail"
+        self.plan = engine().RequestPlan(
+            run_id=self._prompted_by,
+            system=injection.pinned if is_tail else injection.text,
+            tail=injection.recalled if is_tail else "",
+            pinned_tokens=injection.pinned_tokens,
+            limits=self.limits,
+            can_page=self._can_page,
+        )
+        return engine().RunModel(built, self.plan)
+
+    @property
+    def _prompted_by(self) -> str:
+        """The id of the run whose messages begin with the prompt: this one, or the first try that it goes on with."""
+        return getattr(self.resumed[0], "run_id", None) or self.run_id if self.resumed else self.run_id
+
+    @property
+    def _can_page(self) -> bool:
+        return self.tuning.tool_result_paging and self.limits.result is not None
+
+    def toolsets(self, memory_tools: Sequence[str]) -> list[Any]:
+        """The tools that only this run has."""
+        found = [self.memory_toolset(memory_tools)] if memory_tools and self.text.strip() else []
+        if self._can_page:
+            history: list[Any] = self.arguments["message_history"]
+            found.append(
+                engine().paging_toolset(
+                    lambda: [*history, *(self.captured or ())], self.limits.result, self.limits.count
+                )
+            )
+        return found
+
     def memory_toolset(self, names: Sequence[str]) -> Any:
         """The tools with which the model may use the memory of this run's user."""
         tools = importlib.import_module("loomflow.memory_tools")
@@ -152,7 +195,8 @@ class Run:
     def injection(self) -> Injection:
         """The block with its receipt, and what failed around it."""
         assert self.recalled is not None
-        problems = (*self.problems, *self.recalled.problems)
+        compacting = () if self.plan is None else self.plan.compaction.problems
+        problems = (*self.problems, *self.recalled.problems, *compacting)
         return replace(self.recalled, problems=problems, actions=tuple(self.actions))
 
     async def finish(self, result: Any) -> RunResult:
@@ -166,8 +210,9 @@ class Run:
             self._note("the run could not be remembered", error)
         self.is_finished = True
         return RunResult(
-            result.output, self.user_id, self.session_id, self.run_id, result.usage, self.injection, messages
-        )
+            result.output, self.user_id, self.session_id, self.run_id, result.usage, self.injection, messages,
+            self.plan.account,
+        )  # fmt: skip
 
     async def interrupt(self, error: str) -> None:
         """Note that the run ended without an answer."""
@@ -238,10 +283,24 @@ class AgentStream:
             yield event
 
 
-async def history_of(memory: Memory, user: str | None, session: str, text: str | None) -> History:
-    """The chat history that a run would be sent; `text` is its prompt, None if that is more than text."""
-    turns = await memory.store.turns(user, session)
-    return cast("History", sessions().rehydrate(turns, text))
+async def history_of(memory: Memory, user: str | None, session: str, text: str | None, limits: Any) -> History:
+    """The chat history that a run would be sent.
+
+    Args:
+        memory: where the session is.
+        user, session: whose, and which.
+        text: the prompt, None if that is more than text.
+        limits: of the request, see `loomflow.context.limits`.
+    """
+    newest = READ_TURNS
+    while True:
+        wanted = None if limits.history is None else newest
+        turns = await memory.store.turns(user, session, newest=wanted)
+        found = sessions().rehydrate(turns, text, limits.history, limits.count, limits.result)
+        history = cast("History", found)
+        if wanted is None or history.is_cut or len(turns) < wanted:
+            return history
+        newest *= READ_TURNS
 
 
 async def settled(work: Coroutine[Any, Any, None]) -> None:

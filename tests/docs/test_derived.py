@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import re
 import sys
@@ -10,6 +11,8 @@ from typing import get_args
 
 import pytest
 
+from loomflow import Tuning
+from loomflow.context import compaction, counting, limits
 from loomflow.distill import guards
 from loomflow.distill.guards import admitted
 from loomflow.distill.statements import BlockAddition, Reading, Reason, Said, Statement
@@ -18,6 +21,8 @@ from loomflow.predicates import SINGLE_VALUED, SINGLE_VALUED_ENDS, SINGLE_VALUED
 ROOT = Path(__file__).parents[2]
 FACTS = (ROOT / "docs" / "facts.md").read_text(encoding="utf-8")
 DISTILL = (ROOT / "docs" / "distill.md").read_text(encoding="utf-8")
+CONTEXT = (ROOT / "docs" / "context.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 FIGURES = (ROOT / "benchmarks" / "results" / "distill_cost.md").read_text(encoding="utf-8")
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 
@@ -87,10 +92,51 @@ def test_the_reasons_without_an_example_are_those_of_whole_readings_and_of_size(
     assert refused == {reason for reason, (_, turn, _) in REASONS.items() if not turn}
 
 
-async def test_the_drawing_is_what_the_example_leaves_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("page", "script"), [("facts", "timeline"), ("context", "request")])
+async def test_the_drawing_is_what_the_example_of_its_page_gives(
+    monkeypatch: pytest.MonkeyPatch, page: str, script: str
+) -> None:
     monkeypatch.setattr(sys, "path", [str(ROOT / "docs"), *sys.path])
-    drawn = (ROOT / "docs" / "facts.svg").read_text(encoding="utf-8")
-    assert drawn == await importlib.import_module("timeline").drawing(), "run: python docs/timeline.py"
+    drawn = (ROOT / "docs" / f"{page}.svg").read_text(encoding="utf-8")
+    assert drawn == await importlib.import_module(script).drawing(), f"run: python docs/{script}.py"
+
+
+@pytest.mark.parametrize("name", ["prompt_cache", "estimate"])
+def test_the_page_on_context_has_the_tables_of_the_benchmarks(name: str) -> None:
+    results = (ROOT / "benchmarks" / "results" / f"{name}.md").read_text(encoding="utf-8")
+    assert [table for table in TABLE.findall(results) if table not in CONTEXT] == []
+
+
+def test_the_page_on_context_has_the_limits_of_the_code() -> None:
+    def share(name: str) -> str:
+        return {0.5: "½", 0.75: "0.75", 0.25: "¼"}[getattr(limits, name)]
+
+    on_tools, on_history, on_result, on_all = (
+        cells[2] for cells in rows(CONTEXT, "Part") if cells[0] in {"tools", "history", "transcript", "all of it"}
+    )
+    assert on_tools.startswith(f"{share('TOOLS_SHARE')} of the window")
+    assert on_history == f"{share('HISTORY_SHARE')} of the window"
+    assert on_result == f"{Tuning().tool_result_max_tokens:,} a result"
+    assert on_all.startswith(f"{share('COMPACT_SHARE')} of the window")
+    assert f"{limits.UNKNOWN_WINDOW:,} is reckoned with" in CONTEXT
+    assert f"Each counts {counting.MEDIA_TOKENS} tokens" in CONTEXT
+    assert f"{compaction.MAX_SUMMARY_TOKENS:,} at most" in CONTEXT
+    assert f"about {({0.1: 'a tenth'})[compaction.SUMMARY_SHARE]} of the trigger" in CONTEXT
+    assert f"its first and last {compaction.MAX_MESSAGE_CHARS // 2:,} characters" in " ".join(CONTEXT.split())
+    assert counting.CALL_TOKENS == counting.DEFINITION_TOKENS
+    assert f"It counts {counting.MESSAGE_TOKENS} tokens for each message" in CONTEXT
+    assert f"and {counting.CALL_TOKENS} for each call, result and tool definition" in " ".join(CONTEXT.split())
+
+
+def test_the_readme_lists_every_setting_with_its_default() -> None:
+    listed: dict[str, str] = {}
+    for names_, defaults, _ in rows(README, "Setting"):
+        listed |= dict(zip(names(names_), names(defaults), strict=True))
+    fields = {f"`{field.name}`": field.default for field in dataclasses.fields(Tuning)}
+    assert set(listed) == set(fields)
+    for name, default in fields.items():
+        shown = f'"{default}"' if isinstance(default, str) else repr(default)
+        assert listed[name].strip("`").replace(",", "").replace("_", "") == shown.replace("_", ""), name
 
 
 def test_the_page_has_the_figures_of_the_benchmark() -> None:

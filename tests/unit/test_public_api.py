@@ -18,6 +18,8 @@ PUBLIC_NAMES = [
     "AgentStream",
     "ConfigError",
     "ConflictError",
+    "ContextAccount",
+    "ContextError",
     "EchoModel",
     "EmbedderError",
     "Episode",

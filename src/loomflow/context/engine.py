@@ -1,4 +1,4 @@
-"""The pydantic-ai side of a run: building the model, and putting the memory block into each request.
+"""The pydantic-ai side of a run, as one module to load: building models, and what stands between them and a run.
 
 This module imports pydantic-ai, which takes long; the agent loads it with the first run.
 """
@@ -8,83 +8,35 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 from pydantic_ai import Agent as PydanticAgent
-from pydantic_ai import RunContext, capture_run_messages
+from pydantic_ai import capture_run_messages
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import InstructionPart, ModelMessage, ModelResponse, TextPart
-from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.models import Model, infer_model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
-from pydantic_ai.settings import ModelSettings
 
 from loomflow.errors import ModelError
 from loomflow.models import EchoModel, EchoRequest, ModelName, parse_model_name
 
+from .definitions import budgeted
+from .limits import Limits, limits_of
+from .paging import paging_toolset
+from .requests import RequestPlan, RunModel
 from .serving import ModelPerLoop
 from .sessions import texts_of
-from .wire import sendable
 
 EXTRAS = {"anthropic": "anthropic", "google": "google", "google-cloud": "google"}
-CACHING_SYSTEMS = ("anthropic", "bedrock")
-"""Providers that cache the instructions as a part of their own. Elsewhere instructions and block are one system
-message: the chat templates of several local models refuse a second one."""
 KEYLESS = "no-key-needed"
 _KEY = re.compile(r"`([A-Z][A-Z0-9_]*_KEY)`")
 
-__all__ = ["InjectingModel", "PydanticAgent", "build_model", "capture_run_messages", "models_of"]
-
-
-class InjectingModel(WrapperModel):
-    """Puts the memory block under the instructions of every request, on the wire only.
-
-    The block never enters the message history, so it is not stored, and it is built anew for each run (rule R1).
-    """
-
-    def __init__(self, wrapped: Model[Any], block: str) -> None:
-        super().__init__(wrapped)
-        self._block = block
-
-    async def request(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        parameters = self._with_block(model_request_parameters)
-        return await super().request(sendable(messages), model_settings, parameters)
-
-    @asynccontextmanager
-    async def request_stream(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-        run_context: RunContext[Any] | None = None,
-    ) -> AsyncGenerator[StreamedResponse]:
-        parameters = self._with_block(model_request_parameters)
-        async with super().request_stream(sendable(messages), model_settings, parameters, run_context) as response:
-            yield response
-
-    def prepare_messages(
-        self, messages: list[ModelMessage], model_request_parameters: ModelRequestParameters | None = None
-    ) -> list[ModelMessage]:
-        return super().prepare_messages(sendable(messages), model_request_parameters)
-
-    def _with_block(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
-        if not self._block:
-            return parameters
-        parts = list(parameters.instruction_parts or [])
-        block = InstructionPart(content=self._block, dynamic=True)
-        if not self.wrapped.system.startswith(CACHING_SYSTEMS):
-            texts = [part.content for part in (*parts, block)]
-            return replace(parameters, instruction_parts=[InstructionPart(content="\n\n".join(texts), dynamic=True)])
-        return replace(parameters, instruction_parts=[*parts, block])
+__all__ = [
+    "Limits", "PydanticAgent", "RequestPlan", "RunModel", "budgeted", "build_model", "capture_run_messages",
+    "limits_of", "models_of", "paging_toolset",
+]  # fmt: skip
 
 
 def models_of(model: Any, base_url: str | None, api_key: str | None) -> ModelPerLoop:
@@ -145,7 +97,8 @@ def _provider(kind: str, name: ModelName, api_key: str | None) -> Provider[Any]:
     if name.base_url is not None:
         if "base_url" not in known:
             raise ModelError(f"model {name.given!r} does not take a base_url")
-        options = {"base_url": name.base_url, "api_key": api_key or os.environ.get("OPENAI_API_KEY") or KEYLESS}
+        variable = "ANTHROPIC_API_KEY" if kind == "anthropic" else "OPENAI_API_KEY"  # no key goes to another provider
+        options = {"base_url": name.base_url, "api_key": api_key or os.environ.get(variable) or KEYLESS}
     elif api_key is not None:
         options = {"api_key": api_key}
     return provider_class(**options)

@@ -36,7 +36,10 @@ from pydantic_core import to_json
 from loomflow.checks import scrub
 from loomflow.ports import Turn
 from loomflow.settings import MEMORY_TOOLS
+from loomflow.tokens import TokenCounter, estimate_tokens
 from loomflow.turns import is_first_try, said, without_retries
+
+from .counting import messages_tokens
 
 logger = logging.getLogger("loomflow")
 
@@ -53,24 +56,45 @@ class History:
         episode_ids: ids of the finished runs in it; they are not recalled again (rule R9).
         resumed: what an interrupted first try of this very prompt left: the prompt, tool calls and their results. The
             run goes on from there instead of saying the prompt again.
+        is_cut: whether older turns were left out.
     """
 
     messages: list[ModelMessage]
     episode_ids: frozenset[str]
     resumed: list[ModelMessage]
+    is_cut: bool = False
 
 
-def rehydrate(turns: Sequence[Turn], prompt: str | None) -> History:
+def rehydrate(
+    turns: Sequence[Turn], prompt: str | None, budget: int | None = None, count: TokenCounter = estimate_tokens,
+    result: int | None = None,
+) -> History:  # fmt: skip
     """Rebuild the chat history of a session.
 
     Args:
         turns: as stored, in order.
         prompt: what the user says now; None if that is more than text. Interrupted turns that said the same just before
             were first tries of it; they are left out, but what tools returned in the last of them is carried on.
+        budget: tokens that the history may cost: as many of the latest whole turns as fit; None takes all.
+        count: counts tokens.
+        result: tokens to which results of tools are shortened on the wire; they cost no more here.
     """
-    messages = [message for turn in without_retries(turns, prompt) for message in _messages(turn)]
-    finished = frozenset(turn.episode.id for turn in turns if turn.episode and turn.episode.id)
-    return History(messages, finished, _resumed(turns, prompt))
+    kept: list[list[ModelMessage]] = []
+    finished: set[str] = set()
+    left = budget
+    is_cut = False
+    for turn in reversed(without_retries(turns, prompt)):
+        messages = _messages(turn)
+        cost = messages_tokens(messages, count, result) if left is not None else 0
+        if left is not None and cost > left:
+            is_cut = True
+            break
+        left = None if left is None else left - cost
+        kept.append(messages)
+        if turn.episode is not None and turn.episode.id is not None:
+            finished.add(turn.episode.id)
+    in_order = [message for messages in reversed(kept) for message in messages]
+    return History(in_order, frozenset(finished), _resumed(turns, prompt), is_cut)
 
 
 def dump(messages: Sequence[ModelMessage]) -> str:
@@ -92,8 +116,9 @@ def dump_interrupted(messages: Iterable[ModelMessage], run_id: str, resumed: Seq
         if message.run_id != run_id or message in kept:
             continue
         if isinstance(message, ModelResponse):
-            calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-            kept += [replace(message, parts=calls)] if calls else []
+            called = any(isinstance(part, ToolCallPart) for part in message.parts)
+            parts = [part for part in message.parts if isinstance(part, ThinkingPart | ToolCallPart)]
+            kept += [replace(message, parts=parts)] if called else []
         else:
             parts = [part for part in message.parts if isinstance(part, UserPromptPart) or _is_result(part)]
             kept += [replace(message, parts=parts)] if parts else []

@@ -20,6 +20,7 @@ from loomflow.embedding import embed_items
 from loomflow.errors import ConfigError, ModelError, StoreError
 from loomflow.memory import Memory
 from loomflow.ports import Store, Undistilled
+from loomflow.tracing import span
 from loomflow.transactions import Rules
 
 from .claims import is_dead, new_claim
@@ -186,7 +187,10 @@ class Distiller:
         try:
             if run.attempts > MAX_ATTEMPTS:
                 raise ProcessLookupError("the program ended while it was being read, each time")
-            return await self._read_and_write(reader, run, claim)
+            with span("distill", attempt=run.attempts) as learning:
+                done = await self._read_and_write(reader, run, claim)
+                learning.note(facts=done.facts, lines=done.lines, refused=done.refused)
+            return done
         except (ModelError, StoreError):
             raise
         except Exception as error:

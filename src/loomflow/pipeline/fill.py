@@ -91,7 +91,7 @@ class _Filling:
         items = [self._receipt(item, is_in=id(item) in chosen) for item in ranked]
         over = ("the working blocks alone are larger than the budget",) if tokens > self._budget else ()
         pinned = pinned_items(self._blocks, self._count)
-        return Packed(text, tokens, (*pinned, *items), self._pinned_tokens, over)
+        return Packed(text, tokens, (*pinned, *items), self._pinned_tokens, over, self._bare)
 
     def _next(self, pending: Sequence[Ranked]) -> tuple[list[Ranked], list[Ranked], list[Ranked]]:
         """The next items that should fit together, those put off on the way, and what remains."""

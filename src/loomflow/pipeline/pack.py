@@ -45,6 +45,7 @@ class Packed:
         items: every candidate with its fate, in the order of packing.
         pinned_tokens: of the part that is never cut.
         over_budget: why the ceiling is passed; empty if it is not.
+        pinned: the working blocks in `text`, without the note above them.
     """
 
     text: str
@@ -52,6 +53,7 @@ class Packed:
     items: tuple[InjectedItem, ...]
     pinned_tokens: int
     over_budget: tuple[str, ...] = ()
+    pinned: str = ""
 
 
 def pack_all(blocks: Sequence[MemoryBlock], ranked: Sequence[Ranked], count: TokenCounter) -> Packed:
@@ -68,7 +70,8 @@ def pack_all(blocks: Sequence[MemoryBlock], ranked: Sequence[Ranked], count: Tok
         )
         for item in by_kind
     ]
-    return Packed(text, count(text), (*pinned_items(blocks, count), *items), count(pinned_text(blocks, note=False)))
+    bare = pinned_text(blocks, note=False)
+    return Packed(text, count(text), (*pinned_items(blocks, count), *items), count(bare), pinned=bare)
 
 
 def pack_budget(blocks: Sequence[MemoryBlock], ranked: Sequence[Ranked], budget: int, count: TokenCounter) -> Packed:
@@ -130,7 +133,7 @@ class _Packing:
         text = self._text(self._lines)
         tokens = self._count(text)
         over = tuple(self._over) if tokens > self._budget else ()
-        return Packed(text, tokens, tuple(self._items), self._pinned_tokens, over)
+        return Packed(text, tokens, tuple(self._items), self._pinned_tokens, over, self._bare)
 
     def _place_excerpt(self, item: Ranked) -> None:
         """The top item does not fit: put in its minimal excerpt, within the allowance of rule R4."""

@@ -37,6 +37,7 @@ from loomflow.ports import (
     Undistilled,
 )
 from loomflow.predicates import is_single_valued
+from loomflow.tracing import traced
 from loomflow.transactions import Rules, about, settling
 
 logger = logging.getLogger("loomflow")
@@ -68,6 +69,7 @@ class BaseStore(ABC):
     async def blocks(self, user_id: str | None, *, at: datetime | None = None) -> list[MemoryBlock]:
         return await self._blocks(check_user_id(user_id), utc_or_none("at", at))
 
+    @traced
     async def change_block(self, user_id: str | None, name: str, plan: BlockPlan) -> MemoryBlock | None:
         user, name = check_user_id(user_id), check_id("block name", name)
 
@@ -101,6 +103,7 @@ class BaseStore(ABC):
         embedded = {fact.text: vectors for fact, vectors in facts}
         return await self.change_facts(user, script, embedded) if complete else []
 
+    @traced
     async def change_facts(
         self,
         user_id: str | None,
@@ -113,6 +116,7 @@ class BaseStore(ABC):
     async def facts(self, user_id: str | None, which: FactFilter) -> list[Fact]:
         return await self._facts(check_user_id(user_id), which)
 
+    @traced
     async def add_episodes(self, user_id: str | None, episodes: Sequence[NewEpisode]) -> list[Episode]:
         user = check_user_id(user_id)
         complete = [self._complete(user, new) for new in episodes]
@@ -125,12 +129,14 @@ class BaseStore(ABC):
         wanted = None if limit is None else check_limit("limit", limit)
         return await self._episodes(check_user_id(user_id), session, wanted)
 
+    @traced
     async def search(self, user_id: str | None, search: Search) -> tuple[Found[Episode], Found[Fact]]:
         user = check_user_id(user_id)
         if not search.words and search.query.vector is None:
             return Found({}), Found({})
         return await self._search(user, search, self.clock())
 
+    @traced
     async def passages(self, user_id: str | None, search: Search) -> tuple[list[Passage[Episode]], list[Passage[Fact]]]:
         user = check_user_id(user_id)
         if not search.words and search.query.vector is None:
@@ -140,15 +146,18 @@ class BaseStore(ABC):
     async def names(self, user_id: str | None, *, at: datetime | None = None) -> Names:
         return await self._names(check_user_id(user_id), utc_or_none("at", at))
 
-    async def turns(self, user_id: str | None, session_id: str | None) -> list[Turn]:
+    @traced
+    async def turns(self, user_id: str | None, session_id: str | None, *, newest: int | None = None) -> list[Turn]:
         session = None if session_id is None else check_id("session_id", session_id)
-        return await self._turns(check_user_id(user_id), session)
+        wanted = None if newest is None else check_limit("newest", newest)
+        return await self._turns(check_user_id(user_id), session, wanted)
 
     async def begin_run(self, user_id: str | None, run: OpenRun) -> None:
         check_id("run_id", run.run_id)
         check_id("session_id", run.session_id)
         await self._begin_run(check_user_id(user_id), run)
 
+    @traced
     async def finish_run(self, user_id: str | None, run_id: str, new: NewEpisode) -> None:
         user = check_user_id(user_id)
         await self._finish_run(user, check_id("run_id", run_id), self._complete(user, new))
@@ -173,6 +182,7 @@ class BaseStore(ABC):
     async def drop_vectors(self, user_id: str | None, *, but: str) -> None:
         await self._drop_vectors(check_user_id(user_id), but)
 
+    @traced
     async def forget(
         self,
         user_id: str | None,
@@ -272,7 +282,7 @@ class BaseStore(ABC):
     async def _names(self, user: str | None, at: datetime | None) -> Names: ...
 
     @abstractmethod
-    async def _turns(self, user: str | None, session: str | None) -> list[Turn]: ...
+    async def _turns(self, user: str | None, session: str | None, newest: int | None) -> list[Turn]: ...
 
     @abstractmethod
     async def _begin_run(self, user: str | None, run: OpenRun) -> None: ...

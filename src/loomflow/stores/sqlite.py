@@ -235,10 +235,11 @@ class SQLiteStore(BaseStore):
 
     # Sessions
 
-    async def _turns(self, user: str | None, session: str | None) -> list[Turn]:
+    async def _turns(self, user: str | None, session: str | None, newest: int | None) -> list[Turn]:
         def work(db: Connection) -> list[Turn]:
-            values = {"user_no": _find_user(db, user)[0], "session_id": session}
-            return [turn_of(row, user) for row in db.execute(SQL["session_turns"], values)]
+            values = {"user_no": _find_user(db, user)[0], "session_id": session, "newest": newest or ALL_ROWS}
+            query = "all_turns" if session is None else "session_turns"
+            return [turn_of(row, user) for row in db.execute(SQL[query], values)]
 
         return await self._connections.read(work)
 

@@ -89,14 +89,27 @@ WHERE user_no = :user_no AND (:session_id IS NULL OR session_id = :session_id)
   AND (:before IS NULL OR occurred_at < :before);
 
 -- name: session_turns
-SELECT e.no, e.id, e.session_id, e.occurred_at, e.input, e.output, e.user_name, e.agent_name, e.metadata,
-       m.messages, e.turn, NULL AS error, 1 AS is_text, 0 AS is_open
-FROM episodes e LEFT JOIN episode_messages m ON m.episode_no = e.no
-WHERE e.user_no = :user_no AND (:session_id IS NULL OR e.session_id = :session_id)
-UNION ALL
-SELECT 0, run_id, session_id, started_at, prompt, '', NULL, NULL, '{}', messages, turn, error, is_text, 1
-FROM open_runs WHERE user_no = :user_no AND (:session_id IS NULL OR session_id = :session_id)
-ORDER BY turn, 1;
+SELECT * FROM (
+    SELECT e.no, e.id, e.session_id, e.occurred_at, e.input, e.output, e.user_name, e.agent_name, e.metadata,
+           m.messages, e.turn, NULL AS error, 1 AS is_text, 0 AS is_open
+    FROM episodes e LEFT JOIN episode_messages m ON m.episode_no = e.no
+    WHERE e.user_no = :user_no AND e.session_id = :session_id
+    UNION ALL
+    SELECT 0, run_id, session_id, started_at, prompt, '', NULL, NULL, '{}', messages, turn, error, is_text, 1
+    FROM open_runs WHERE user_no = :user_no AND session_id = :session_id
+    ORDER BY turn DESC, 1 DESC LIMIT :newest
+) ORDER BY turn, no;
+-- name: all_turns
+SELECT * FROM (
+    SELECT e.no, e.id, e.session_id, e.occurred_at, e.input, e.output, e.user_name, e.agent_name, e.metadata,
+           m.messages, e.turn, NULL AS error, 1 AS is_text, 0 AS is_open
+    FROM episodes e LEFT JOIN episode_messages m ON m.episode_no = e.no
+    WHERE e.user_no = :user_no
+    UNION ALL
+    SELECT 0, run_id, session_id, started_at, prompt, '', NULL, NULL, '{}', messages, turn, error, is_text, 1
+    FROM open_runs WHERE user_no = :user_no
+    ORDER BY turn DESC, 1 DESC LIMIT :newest
+) ORDER BY turn, no;
 -- name: open_run
 INSERT INTO open_runs (user_no, run_id, session_id, turn, started_at, prompt, is_text)
 VALUES (:user_no, :run_id, :session_id, :turn, :started_at, :prompt, :is_text);
