@@ -189,7 +189,8 @@ class Agent:
             except ModelError:  # a preview needs no model; of its window, 32,000 tokens are reckoned with
                 model = None
             limits = engine().limits_of(model, self.tuning)
-            history = await history_of(self.memory, check_user_id(user_id), session_id, None, limits)
+            said = text if isinstance(prompt, str) else None
+            history = await history_of(self.memory, check_user_id(user_id), session_id, said, limits)
         return await self.memory.inject(
             text, user_id=user_id, session_id=session_id, tuning=self.tuning, at=at,
             in_history=history.episode_ids if history else None,

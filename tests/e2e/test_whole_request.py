@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from pydantic_ai import BinaryContent
+from pydantic_ai import BinaryContent, Tool
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 
 from loomflow import Agent, ConfigError, ContextError, Episode, Fact, Memory, Tuning, estimate_tokens
@@ -386,3 +387,77 @@ def test_settings_are_checked_when_they_are_made(settings: dict[str, Any]) -> No
     (name,) = settings
     with pytest.raises(ConfigError, match=name):
         Tuning(**settings)
+
+
+async def test_chat_completions_never_get_two_messages_of_the_user_in_a_row(chat: Wire, memory: Memory) -> None:
+    """Chat templates of several local models refuse that."""
+    await memory.facts.append(Fact("user", "lives_in", "Turin", user_id="ana"))
+    await talk(memory, 6)
+    chat.server.reply("They spoke of six things.", "Turin")
+    tuning = Tuning(distill=False, auto_compact_at_tokens=900, history_token_budget=None, memory_placement="tail")
+    result = await chat.ask(chat.agent(memory=memory, tuning=tuning), "Where do I live?", **HERE)
+    assert result.context.compactions == 1
+    roles = [role for role, _ in chat.server.requests[-1].messages]
+    assert [pair for pair in pairwise(roles) if pair == ("user", "user")] == []
+    last = chat.server.requests[-1].messages[-1][1]
+    assert "lives_in Turin" in last
+    assert last.endswith("\nWhere do I live?")
+    assert any(HEAD in text for _, text in chat.server.requests[-1].messages)
+
+
+# What a newcomer found
+
+
+async def test_results_of_one_answer_share_what_is_left_of_the_window(memory: Memory) -> None:
+    def log() -> str:
+        return "all is well\n" * 5000
+
+    model = ScriptedModel([Calls((("log", dict[str, Any]()),) * 3), "done"])
+    agent = Agent(model=model, memory=memory, tools=[log], tuning=Tuning(context_window_tokens=8192))
+    result = await agent.run("How was the night?", **HERE)
+    assert result.output == "done"
+    assert result.context.total <= 8192 * 0.75
+    shown = [part.model_response_str() for part in results_in(model.requests[1])]
+    assert len(shown) == 3
+    assert all(text.startswith("all is well\n") and "[truncated" in text for text in shown)
+
+
+async def test_a_prompt_that_was_refused_does_not_hide_what_was_said_before_it(memory: Memory) -> None:
+    model = ScriptedModel(["ok"])
+    agent = Agent(model=model, memory=memory, tuning=Tuning(context_window_tokens=1000))
+    await agent.run("The kayak is red.", **HERE)
+    with pytest.raises(ContextError):
+        await agent.run("book " * 1200, **HERE)
+    await agent.run("And now?", **HERE)
+    assert "user-prompt: The kayak is red." in texts(model.requests[-1])
+
+
+async def test_what_is_summarised_fits_the_window_in_chinese_too(memory: Memory) -> None:
+    model = Compacting(["ok"])
+    agent = Agent(model=model, memory=memory, tuning=Tuning(context_window_tokens=8000, history_token_budget=None))
+    await memory.remember([Episode("仓库里有很多绿茶" * 30, "好的" * 30, **HERE) for _ in range(40)])
+    result = await agent.run("你好", **HERE)
+    assert result.context.compactions == 1
+    (asked,) = (
+        text for system, one in zip(model.instructions, model.requests, strict=True) for text in texts(one)
+        if "Write one summary" in system
+    )  # fmt: skip
+    assert estimate_tokens(asked) <= 8000 * 0.65
+
+
+async def test_a_trigger_beyond_the_window_counts_as_the_window(memory: Memory) -> None:
+    await talk(memory, 30, size=60)
+    model = Compacting(["ok"])
+    tuning = Tuning(context_window_tokens=1000, auto_compact_at_tokens=5000, history_token_budget=None)
+    result = await Agent(model=model, memory=memory, tuning=tuning).run("hi", **HERE)
+    assert (result.output, result.context.compactions) == ("ok", 1)
+
+
+async def test_tools_that_are_deferred_already_take_no_room_and_kept_ones_are_shown(memory: Memory) -> None:
+    big, small = tools(2)
+    big.__doc__ = "does many things. " * 200
+    deferred = Tool(big, defer_loading=True)
+    for kept, budget, hidden in (((), 950, 1), (("tool_0",), 2000, 0)):
+        tuning = Tuning(tool_definitions_token_budget=budget, keep_tools=kept)
+        agent = Agent(model=ScriptedModel(["ok"]), memory=memory, tools=[deferred, small], tuning=tuning)
+        assert (await agent.run("hi", user_id="ana")).context.deferred == hidden

@@ -106,7 +106,7 @@ async def test_a_long_lived_agent_stops_growing(tmp_path: Path) -> None:
         await objects_after(range(20))
         counts = [await objects_after(range(start, start + 48)) for start in range(20, 308, 48)]
         # A single object kept for each session would add 144. Weak references come and go in sets that shrink late.
-        assert min(counts[3:]) - min(counts[:3]) < 72
+        assert min(counts[3:]) - min(counts[:3]) < 120
         assert len(agent.memory.session_locks) == 0
         assert len(await memory.session_messages("s7", user_id="ana")) == 2
 

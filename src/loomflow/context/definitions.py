@@ -47,7 +47,11 @@ def deferred(
     left = budget - sum(cost for tool, cost in zip(definitions, costs, strict=True) if tool.name in keep)
     shown: list[ToolDefinition] = []
     for tool, cost in zip(definitions, costs, strict=True):
-        fits = tool.name in keep or cost <= left
-        left -= 0 if tool.name in keep or not fits else cost
-        shown.append(tool if fits else replace(tool, defer_loading=True))
+        if tool.name in keep:
+            shown.append(replace(tool, defer_loading=False))
+        elif tool.defer_loading or cost > left:
+            shown.append(replace(tool, defer_loading=True))
+        else:
+            left -= cost
+            shown.append(tool)
     return shown

@@ -50,11 +50,12 @@ def limits_of(model: Any, tuning: Tuning) -> Limits:
     def share(value: int | str | None, of: float) -> int | None:
         return int(reckoned * of) if isinstance(value, str) else value
 
+    compact_at = share(tuning.auto_compact_at_tokens, COMPACT_SHARE)
     return Limits(
         count=counter_or_estimate(tuning.token_counter),
         window=window,
         history=share(tuning.history_token_budget, HISTORY_SHARE),
-        compact_at=share(tuning.auto_compact_at_tokens, COMPACT_SHARE),
+        compact_at=compact_at if compact_at is None or window is None else min(compact_at, window),
         result=tuning.tool_result_max_tokens,
         tools=share(tuning.tool_definitions_token_budget, TOOLS_SHARE),
     )

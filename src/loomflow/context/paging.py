@@ -39,7 +39,9 @@ def paging_toolset(
         """
         for message in reversed(list(messages())):  # an id may be given twice: the latest is meant
             for one in message.parts:
-                if isinstance(one, ToolReturnPart) and call_id in {one.tool_call_id, plain_id(one.tool_call_id)}:
+                if not isinstance(one, ToolReturnPart) or one.tool_name == PAGING_TOOL:
+                    continue
+                if call_id in {one.tool_call_id, plain_id(one.tool_call_id)}:
                     total = parts_of(one.content, size, count)
                     if not 1 <= part_number <= total:
                         return f"the result of {call_id!r} has the parts 1 to {total}"

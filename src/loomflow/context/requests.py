@@ -31,15 +31,18 @@ from pydantic_ai.tools import ToolDefinition
 from loomflow.account import ContextAccount
 from loomflow.errors import ContextError
 
-from .compaction import Compaction, prompt_place, shortened
+from .compaction import HEAD, Compaction, prompt_place, shortened
 from .counting import definitions_tokens, messages_tokens, result_tokens
 from .limits import UNKNOWN_WINDOW, Limits
 from .paging import PAGING_TOOL
 from .results import capped
-from .wire import acceptable, sendable, without_strange_media
+from .wire import acceptable, is_of_chat_completions, sendable, with_prompts_joined, without_strange_media
 
 SUMMARISED_SHARE, CHARS_A_TOKEN = 0.6, 3
 """So much of the window is given to be summarised at most; of more, the beginning and the end."""
+
+LEAST_RESULT = 24
+"""So many tokens of a tool result stay, however little room there is."""
 
 CACHING_SYSTEMS = ("anthropic", "bedrock")
 """Providers that cache the instructions as a part of their own. Elsewhere instructions and block are one system
@@ -140,14 +143,23 @@ class RunModel(WrapperModel):
             if can_fit and spare + messages_tokens(sent, limits.count) > limits.compact_at:
                 await plan.compaction.compact(whole, place, spare, limits.compact_at, limits.count, self._summarise)
         plan.account = self._account(whole, place, parameters)
+        over = plan.account.total - (limits.compact_at or limits.window or plan.account.total)
+        if over > 0:
+            whole = self._squeezed(whole, over)
+            plan.account = replace(self._account(whole, place, parameters), requests=plan.account.requests)
         if limits.window is not None and plan.account.total > limits.window:
             raise _too_large(plan.account)
         sent = plan.compaction.applied(_with_tail(whole, place, plan.tail), place)
+        if is_of_chat_completions(self.wrapped):
+            sent = with_prompts_joined(sent, (HEAD, plan.tail or HEAD))
         return sent, self._with_block(parameters)
 
     async def _summarise(self, instructions: str, text: str) -> object:
         window = self._plan.limits.window or UNKNOWN_WINDOW
-        text = shortened(text, int(window * SUMMARISED_SHARE * CHARS_A_TOKEN))
+        room = int(window * SUMMARISED_SHARE)
+        text = shortened(text, room * CHARS_A_TOKEN)
+        while (cost := self._plan.limits.count(text)) > room and len(text) > CHARS_A_TOKEN:
+            text = shortened(text, min(len(text) * room // cost, len(text) * 9 // 10))
         summariser = PydanticAgent(instructions=instructions, retries=0)  # an empty answer is not asked for again
         return (await summariser.run(text, model=self.wrapped)).output
 
@@ -178,6 +190,30 @@ class RunModel(WrapperModel):
             return part
         plan.shortened[key] = (part.content, replace(part, content=short))
         return plan.shortened[key][1]
+
+    def _squeezed(self, messages: Sequence[ModelMessage], over: int) -> list[ModelMessage]:
+        """The messages, of whose last tool results so many tokens are left out; they share what is left for them."""
+        count, last = self._plan.limits.count, messages[-1]
+        results = [part for part in last.parts if isinstance(part, ToolReturnPart)]
+        if self._plan.limits.result is None or not isinstance(last, ModelRequest) or not results:
+            return list(messages)
+        room = sum(result_tokens(part, count) for part in results) - over
+        share = max(room // len(results), LEAST_RESULT)
+        parts: list[ModelRequestPart] = []
+        for part in last.parts:
+            if isinstance(part, ToolReturnPart) and result_tokens(part, count) > share:
+                parts.append(self._noted(part, replace(part, content=capped(part.content, share, count))))
+            else:
+                parts.append(part)
+        return [*messages[:-1], replace(last, parts=parts)]
+
+    def _noted(self, part: ToolReturnPart, short: ToolReturnPart) -> ToolReturnPart:
+        """Note that a result goes in this form from now on; `part` may be a shortened form itself."""
+        known = [key for key, (_, form) in self._plan.shortened.items() if form is part]
+        key = known[0] if known else (part.tool_call_id, id(part.content))
+        original = self._plan.shortened[key][0] if known else part.content
+        self._plan.shortened[key] = (original, short)
+        return short
 
     def _tokens_beside(self, parameters: ModelRequestParameters) -> int:
         count = self._plan.limits.count

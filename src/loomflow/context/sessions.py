@@ -88,6 +88,8 @@ def rehydrate(
         cost = messages_tokens(messages, count, result) if left is not None else 0
         if left is not None and cost > left:
             is_cut = True
+            if turn.interrupted is not None and budget is not None and cost > budget:
+                continue  # what was too large to be sent does not hide what was said before it
             break
         left = None if left is None else left - cost
         kept.append(messages)

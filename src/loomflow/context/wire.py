@@ -12,6 +12,7 @@ from pydantic_ai.messages import (
     BinaryContent,
     FileUrl,
     ModelMessage,
+    ModelRequest,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
@@ -64,6 +65,52 @@ def without_strange_media(messages: Sequence[ModelMessage], model: Any, prompt: 
         else message
         for place, message in enumerate(messages)
     ]
+
+
+def is_of_chat_completions(model: Any) -> bool:
+    """Whether a model is spoken to by chat completions, as local servers are."""
+    return any(base.__name__ == "OpenAIChatModel" for base in type(_innermost(model)).__mro__)
+
+
+def with_prompts_joined(messages: Sequence[ModelMessage], heads: tuple[str, ...]) -> list[ModelMessage]:
+    """The messages, with texts of ours in the same message as the prompt after them.
+
+    Chat templates of several local models refuse two messages of the user in a row.
+
+    Args:
+        messages: as they are sent.
+        heads: how texts of ours begin: a summary, recalled memory.
+    """
+    joined: list[ModelMessage] = []
+    waiting: list[str] = []
+    for message in messages:
+        if waiting and not any(isinstance(part, UserPromptPart) for part in message.parts):
+            joined.append(_prompt("\n".join(waiting)))
+            waiting = []
+        parts: list[Any] = []
+        for part in message.parts:
+            if not isinstance(part, UserPromptPart):
+                parts.append(part)
+            elif isinstance(part.content, str) and part.content.startswith(heads):
+                waiting.append(part.content)
+            else:
+                parts.append(_joined(part, waiting))
+                waiting = []
+        if parts or not message.parts:
+            joined.append(replace(cast("Any", message), parts=parts))
+    return [*joined, *([_prompt("\n".join(waiting))] if waiting else [])]
+
+
+def _prompt(text: str) -> ModelRequest:
+    return ModelRequest(parts=[UserPromptPart(text)])
+
+
+def _joined(part: UserPromptPart, before: Sequence[str]) -> UserPromptPart:
+    if not before:
+        return part
+    if isinstance(part.content, str):
+        return replace(part, content="\n".join([*before, part.content]))
+    return replace(part, content=["\n".join(before), *part.content])
 
 
 def _innermost(model: Any) -> Any:

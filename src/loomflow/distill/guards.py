@@ -9,16 +9,16 @@ and what is refused is reported with one of these codes:
     vague              a subject or object that says nothing by itself: "it", "unknown", "[name]"
     block not learned  an addition to a block that is not learned
     instruction        tells the agent what to do, in its own words or in those of the turn
-    not in the turn    the quote stands nowhere in the turn, is too little to tell, or leaves out a negation
-    quoted             the quote stands in somebody else's words: in quotation marks, a block quote, code, a pasted mail
+    not in the turn    the quote stands nowhere in the turn, is too little to tell, or leaves out a negation or doubt
+    quoted             the quote stands in somebody else's words: quotation marks, code, a mail, a chat, "Bob says that"
     question           the clause of the quote asks
-    hypothetical       the clause of the quote hangs on an "if", is a wish or a game, or was taken back as a joke
+    hypothetical       the clause of the quote hangs on an "if", is a hope, a maybe or a game, or was taken back
     twice              said before in the same reading
     over the cap       more than the limit of a run
 
 A quote that stands in several places passes if one of them does. Where it reaches over several clauses, those decide
 that have the words of the object, or else one plain clause is enough. The tables are in
-`loomflow.distill.markers`, `orders`, `secret_forms` and `empty_words`.
+`loomflow.distill.markers`, `turn_text`, `orders`, `secret_forms` and `empty_words`.
 
 Bank account numbers (IBAN) are given to others to be used, and are no secrets. Objects are not compared with their
 quotes: a translated, inflected or normalised value ("Köln" for Cologne, "next Friday") cannot be told from a wrong one.

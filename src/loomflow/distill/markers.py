@@ -127,6 +127,24 @@ INDIRECT_QUESTION = words(
 )
 """In one clause with what is not stated but asked."""
 
+NOTING = words(
+    r"""
+    (?:can|could|would|will) you (?:please |just |also )*(?:note|remember|save|store|record|memori[sz]e|keep in mind\
+    |write down|jot down|make a note)(?: down)?(?: that\b|(?=\s?:))
+    (?:kannst|könntest|können|könnten) (?:du|sie) (?:dir |sich )?(?:bitte )?(?:merken|notieren)
+    (?:peux-tu|pouvez-vous|tu peux|pourrais-tu|pourriez-vous) (?:s'il te plaît )?(?:noter|retenir) qu(?:e|(?='))
+    (?:puedes|podrías|puede) (?:anotar|recordar|apuntar|guardar) que
+    (?:podes|pode|poderia) (?:anotar|lembrar|guardar) que
+    (?:puoi|potresti) (?:annotare|ricordar(?:e|ti)|segnare) che | (?:kun|kan) (?:je|u) (?:noteren|onthouden) dat
+    (?:możesz|mógłbyś|mogłabyś) (?:zanotować|zapamiętać) | (?:можешь|можете) (?:записать|запомнить)
+    """,
+    r"(?:能|可以|帮我|请)(?:不能|你|帮我|请)?(?:记住|记下|记一下) | (?:こと|って)を?(?:覚えて|メモして) | 기억해",
+)
+"""Asks the agent to note what is stated in the same breath."""
+
+COMPLEMENT = re.compile(r"\s*(?:that|dass|que|qu'|che|dat|że|что)\b")
+"""Says what is to be noted."""
+
 QUESTION_ENDING = re.compile(
     r"(?:吗|嗎|(?:什么|哪|谁|怎|几|多少|还是).{0,20}[呢啊]|(?:です|ます|ました|でした|ません|でしょう|だろう"
     r"|の)か[なね]?"
@@ -141,7 +159,7 @@ ALTERNATIVE = opening("or | oder | ou | o(?! que) | of | или | czy | albo | �
 POLITE_CONDITION = words(
     r"""
     if (?:that|it|this) (?:helps|matters|is relevant|makes a difference|is of use)
-    if (?:you|u) (?:want|need|like|wish|prefer|ask)
+    if (?:you|u) (?:might )?(?:want|need|like|wish|prefer|ask)
     if you(?:'re| are) (?:wondering|interested|curious|asking) | if you (?:must|don't mind)
     if i (?:remember|recall)
     if i'm not (?:mistaken|wrong) | if (?:possible|so|needed|necessary|only) | even if | as if i care | if anything
@@ -175,6 +193,12 @@ CONDITION = words(
 
 CONDITION_OPENING = opening(r"si (?!,|chiam|trov|tratt|sono\b|è\b)\w+ | se (?!chama|llama|trata|diz|me|te|le)\w+")
 
+WHAT_IF = opening(
+    r"what if | was(?: wäre)?,? wenn | et si | ¿? ?y si | e se | wat als | co jeśli | что,? если | ماذا لو",
+    "要是 | 如果",
+)
+"""A condition that begins a thought of its own: what stands before it does not hang on it."""
+
 MEANT = words(
     r"""
     (?:would|'d) (?:(?:also|really|rather|much|definitely|always) )?(?:like|love|prefer|rather|hate|appreciate\
@@ -195,11 +219,23 @@ UNREAL = words(
     in (?:an?|another) (?:alternate |alternative |parallel |fictional |imaginary )(?:universe|world|reality|life)
     in another life | hypothetically | theoretically | in theory | in (?:my|a) (?:story|novel|book|game|dream)
     dream(?:ed|t) (?:that )?i
+    (?<!my )(?<!you )(?<!this )(?<!that )might(?! (?:also |just |already )?(?:help|matter|want|need|interest|know\
+    |have (?:told|said|mentioned)|be (?:relevant|useful|important|helpful|good to know|worth)))
+    (?:i|we|he|she|they|it) may(?! (?:also |just |already )?(?:have (?:told|said|mentioned)|help|matter\
+    |be (?:relevant|useful|important|helpful))) [a-z']+
+    my \w+ may (?:be|have|move|go|get|become|need|want|change|start|leave|visit|not|also|even|soon)
+    may (?:one day|some ?day) | hopefully(?! (?:you|this|that|it))
+    (?:maybe|perhaps|possibly)(?! (?:you|this|that|it|because|since|an?|one|two|three|four|five|ten|\d+)\b)
+    (?:vielleicht|möglicherweise|hoffentlich)(?! (?:\d+|ein|zwei|drei|hilft|weisst))
+    (?<!sais )(?<!savez )peut-être(?! (?:\d+|un|deux|trois)) | (?:quizás?|tal vez|a lo mejor|puede que)(?! sepas)
+    talvez | pode ser que | forse | può darsi | misschien | hopelijk | być może | może kiedyś
+    возможно | может быть | быть может | ربما
     würden? | wäre(?:n|st)? | hätte(?:n|st)? | quem me dera | tomara que | zou(?:den)? | бы | hipotéticamente
     ipoteticamente
-    """
+    """,
+    "也许 | 或许 | 说不定 | (?<!不)可能 | かもしれ | 아마 | 지도 (?:몰|모르)",
 )
-"""Takes back its clause."""
+"""Takes back its clause: a wish, a maybe."""
 
 MAKE_BELIEVE = opening(
     r"""
@@ -226,42 +262,6 @@ MAKE_BELIEVE = opening(
 )
 """Opens a game of thought: its sentence is not so."""
 
-SCENE = re.compile(
-    r"(?:^|[.!?\n,;:]\s{0,3}|\b(?:us|let's|please|and|you|now|just|to) )(?:imagine|pretend|suppose|assume|let's say)"
-    r"(?: that)? (?:i|i'm|we|we're|my|our|this is)\b|"
-    + words(
-        r"""
-    let's (?:role-?\s?play|pretend|play|imagine) | (?:start|do|begin|this is) (?:a |this |our )?role-?\s?play
-    in (?:this|the|our) (?:story|scenario|role-?\s?play|fiction|simulation)
-    rollenspiel | stell dir vor,? (?:ich|dass ich|wir|mein) | in dieser geschichte | jeu de rôle
-    dans cette histoire
-    juego de rol | en esta historia | nesta história | in questa storia | in dit verhaal | ролев\w+ игр\w+
-    в этой истории
-    (?:finge|imagina|supón|supongamos|imagine|suponha|finja|immagina|fingi|imagine|supposons) que? (?:soy|vivo\
-    |mi|yo|sou|eu|io|sono|je|j'|mon)
-    """,
-        r"role-?\s?play:|角色扮演|假装我|扮演.{0,6}我|在这个故事|この物語|ロールプレイ|역할극|이 이야기에서",
-    ).pattern
-)
-"""Opens a scene with the speaker in it: what follows is part of it too."""
-
-PERSONA = words(
-    r"pretend(?: that)? you | pretend to be | role-?\s?play as | imagine(?: that)? you | finge que eres "
-    r"| fais semblant d'être",
-    "假装你|你扮演",
-)
-"""Gives the agent a part: what it then says of itself is not so."""
-
-SCENE_END = words(
-    r"""
-    (?:but )?(?:seriously|in reality|in real life|for real|jokes aside|back to reality|out of character\
-    |end of (?:the )?(?:story|scene|game))
-    im ernst | spass beiseite | en serio | fuera de broma | sérieusement | sério | seriamente | sul serio
-    на самом деле | serieus
-    """,
-    r"说真的|言归正传|冗談はさておき|진지하게",
-)
-
 NOT_SERIOUS = re.compile(
     r"(?<!\S)(?:/s|/j|j/k)(?!\S)|"
     + words(
@@ -276,6 +276,17 @@ NOT_SERIOUS = re.compile(
         """,
         r"开玩笑|开个玩笑|逗你|冗談(?:です|だよ)|なんちゃって|농담",
     ).pattern
+    + r"|(?:^|[.,;:!。—–(]|\s-)\s*(?:(?:das|this|that|es|is|ist|was|war|'s|c'est|é|è|to|это|dat|esto|nein|no"
+    r"|non) ?){0,3}(?:"
+    + alternatives(
+        r"""
+        nonsense | rubbish | bullshit | not true | a lie | untrue | i made that up | quatsch | unsinn | blödsinn
+        nicht wahr | gelogen | n'importe quoi | pas vrai | mentira | no es verdad | bobagem | não é verdade
+        sciocchezze | non è vero | onzin | niet waar | bzdura | nieprawda | чушь | ерунда | неправда | 胡说 | 骗你的
+        不是真的 | (?:嘘|うそ)(?:です|だよ)? | 거짓말(?:이야|이에요)?
+        """
+    )
+    + r")\s*(?:[.!,;)。]|$)"
 )
 """Takes back what was said right before."""
 
@@ -287,37 +298,173 @@ _NOT = alternatives(
     geen | nigdy | не | никогда | لا | لم | لن | ليس
     """
 )
+_AHEAD = r"(?:i|i'm|i've|i'd|i'll|we|we're|we've|my|our|he|he's|she|she's|they|they're|it|it's|there|you|his|her|their)"
 NEGATION = re.compile(rf"\b(?:{_NOT})\b|[不没]")
 """Turns a statement round."""
 
 NEGATED = re.compile(rf"(?:\b(?:{_NOT})\s+|(?:^|[.,;:!?¡\n]\s*|\b(?:yo|ya|que|y|pero)\s)no\s+|[不没])$")
 """What stands before words that are denied. Spanish "no" counts at the front only: it is Portuguese for "in the"."""
 
+NEGATED_BEFORE = re.compile(
+    rf"\b(?:(?:{_NOT}|\w+n't|dont|doesnt|didnt|isnt|cant|nobody|no one|neither|none|niemand|personne|nadie|ninguém"
+    r"|nessuno|nikt|никто|ne|n'\w+)\b(?! ?(?:only|just|merely|far|long|too|wait|stand|help|mind|regret|forget|stop|bad"
+    r"|nur|weit|zuletzt|allein|seulement|loin|mal|só|apenas|longe|solo|lontano|soltanto|alleen|ver|tylko|daleko"
+    r"|только|далеко)\b)"
+    r"|(?:have|has|had|there's|is|are|with|got|eat|drink|speak|own) no\b(?! (?:problem|doubt|idea|longer))"
+    r"|(?:(?<=^)|(?<=[.,;:!¡] )|(?<=yo )|(?<=ya )|(?<=y ))no (?:vivo|soy|tengo|como|bebo|estoy|trabajo|quiero|puedo"
+    r"|fumo|uso|hablo|voy)\b)"
+    r"|[不没](?:再|太|怎么|常|经常|是|想|会|能|有|打算|在|曾){1,2}(?=.?$)|\b(?:안|못)\s"
+)
+"""Denies the next words of its clause."""
+
+MAX_WORDS_DENIED = 4
+"""Most words between a negation and a quote that it denies."""
+
+BEGINS_ANEW = re.compile(
+    rf"\b(?:{_AHEAD}|that|who|which|where|when|because|since|so|and|but|until|while|although|if|unless|than|as|then"
+    r"|except|besides|only|before|after|for"
+    r"|ich|wir|er|sie|es|mein\w*|unser\w*|dass|weil|denn|und|aber|sondern|ausser|bis|nur|seit"
+    r"|je|nous|il|elle|mon|ma|mes|notre|que|qui|et|mais|sauf|parce|depuis"
+    r"|yo|mi|mis|él|ella|y|pero|porque|sino|salvo|excepto|desde"
+    r"|eu|meus?|minhas?|ele|ela|e|mas|pois|senão|exceto|io|mio|mia|che|perché|tranne|bensì"
+    r"|ik|mijn|wij|dat|die|en (?=ik|mijn|hou|woon|heb|ben|eet|werk|drink)|maar|want|omdat|behalve"
+    r"|я|мой|моя|мы|он|она|что|и|но|а|потому|кроме|только|у"
+    r"|ja|mój|moja|że|ale|bo|oprócz|lecz|tylko)\b|\b[jq]u?'|(?:(?<=ne )|(?<=n'))\w+ qu|[我他她它]"
+)
+"""Where another statement begins, which a word before it does not deny."""
+
+SUBJECT = re.compile(
+    rf"\s*(?:{_AHEAD}(?: \w+(?= (?:is|are|was|has|have|lives?|likes?|works?)\b))?|ich|wir|er|sie|es|mein\w* \w+|je|nous"
+    r"|il|elle|yo|eu|io|ik|wij|я|мы|ja)\b\s*|\s*j'|我"
+)
+
+DENIAL = re.compile(
+    r"\b(?:"
+    + alternatives(
+        rf"""
+        (?:not|isn't|wasn't) (?:really |even |at all )?(?:true|the case|right|correct|a fact|so)(?: to say)? that
+        (?:it's not|it isn't|it is not|not) (?:like|as though|as if|that)(?=\s{_AHEAD}\b)
+        (?:false|untrue|wrong|incorrect|a lie|a myth|a rumou?r|impossible|unlikely|doubtful)(?: to say)? that
+        (?:don't|doesn't|didn't|do not|does not|did not|dont|never|nobody|no one|hardly anyone|neither of us)\
+        (?: \w+ly| even| ever)? (?:thinks?|thought|believes?|believed|suppose|says?|said|claims?|claimed|mean|meant\
+        |suspect|guess|assume|feel like)(?: that\b|(?=\s{_AHEAD}\b))
+        (?:not|n't)(?: \w+ly| so| too)? (?:sure|certain|convinced)(?: that\b|(?=\s{_AHEAD}\b))
+        (?<!no )(?<!n't )(?<!not )(?<!never )(?:doubt|doubts|doubted|deny|denies|denied|dispute)(?: that\b\
+        |(?=\s{_AHEAD}\b))
+        (?:stimmt|glaube?|glaubt|denke?|denkt|meine?|sage?|sagte|behaupte\
+        |heisst) (?:ich )?(?:doch |ja |aber )?nicht,? dass
+        nicht (?:wahr|so|richtig|der fall|sicher),? dass | niemand \w+,? dass | bezweif\w+(?: ich)?,? (?:dass|ob)
+        (?:falsch|unwahr|gelogen|lüge|unsinn|quatsch),? dass
+        pas (?:vrai|exact|certain|sûre?|le cas) qu(?:e\b|')
+        (?:crois|pense|dis|croit|dit) pas qu(?:e\b|') | (?:doute|faux|nie) qu(?:e\b|')
+        personne ne (?:pense|croit|dit) qu(?:e\b|')
+        no (?:es|era) (?:(?:verdad|cierto|así) )?que | no (?:creo|pienso|digo|cree|dije) que
+        (?:dudo|niego|es falso|es mentira|nadie (?:cree|piensa|dice)) que
+        não (?:é|era) (?:(?:verdade|certo) )?que | não (?:acho|creio|penso|acredito|disse) que
+        (?:duvido|nego|é falso|é mentira|ninguém (?:acha|pensa|diz)) que
+        non è (?:(?:vero|detto) )?che | non (?:credo|penso|dico|ho detto) che
+        (?:dubito|nego|è falso|nessuno (?:crede|pensa|dice)) che
+        niet (?:waar|zo|zeker) dat | (?:denk|geloof|zeg|beweer) (?:ik )?niet dat | betwijfel(?: ik)? (?:dat|of)
+        niemand \w+ dat
+        nie ?prawda,? że | nie (?:sądzę|myślę|wierzę|uważam|mówię),? że\w* | wątpię,? (?:że|by|żeby)\w*
+        nikt nie \w+,? że
+        (?:неправда|не правда|неверно|ложь),? что | не (?:думаю|верю|считаю|говорил[аи]?|уверена?),? что
+        сомневаюсь,? что | никто не \w+,? что
+        (?:ليس|غير) صحيح\w* أن\w* | لا (?:أظن|أعتقد) أن\w* | أشك أن\w*
+        """
+    )
+    + r")|(?:不认为|不觉得|不相信|不信|怀疑|没说过?|没有说过?|并不是说?|并非)(?=我|.?$)"
+)
+"""Denies or doubts what follows it."""
+
+DENIED_AFTER = re.compile(
+    r"[\s,;—–-]*(?:(?:but|and|aber|maar|mais|pero|mas|ma|но|ale) )?(?:(?P<over>(?:"
+    r"no longer|no more|not any ?more|any ?more|(?:nun |jetzt )?nicht mehr|niet meer|non più|ya no|não mais|já não"
+    r"|już nie|(?:больше|уже) н(?:е|ет)|plus maintenant|pas plus)"
+    r"|not(?: really| at all| true| yet)?|never"
+    r"|(?:überhaupt |gar |noch |wirklich )?(?:nicht|nie|niemals)(?: gerne?| wirklich)?"
+    r"|(?:helemaal |nog )?(?:niet|nooit)(?: graag)?|pas(?: du tout)?|jamais)"
+    r"(?=\s*(?:[.!,;)。]|$|\n|(?:und|aber|weil|en|maar|and|but|et|mais) )))"
+    r"|\s+(?:plus|não|nie|нет)(?=\s*(?:[.!;)]|$|\n))|\s+pas\b(?! (?:loin|mal|cher|seul))"
+    r"|(?!な(?:ければ|くては|きゃ))(?:(?!ます|です|[てで]も)[ぁ-ん]){0,5}?(?:ません|ない|なかった|なく)(?!か[。?])"
+    r"|[ぁ-ん]{0,6}とは?(?:思わ|思いませ|限ら)|[ぁ-ん]{0,6}というのは(?:嘘|うそ|間違)"
+    r"|\s?(?:지 )?(?:않|못[하해했합]|아니[에었야]|아닙|없[어습었다])|是(?:假|错)的|不是真的"
+)
+"""Right after a quote, denies it."""
+
+PAST = re.compile(r"\b(?:used to|was|were|had|lived|worked|\w{2,}ed|war|hatte|wohnte|étais|avais|era|vivía|ero)\b")
+
+HOPE = re.compile(
+    r"\b(?:"
+    + alternatives(
+        rf"""
+        (?:hope|hopes|hoped|hoping|pray|praying)(?: that)?(?=\s(?!you|this|that|it helps|it's ok){_AHEAD}\b)
+        (?:hope|hopes|hoped|hoping|dream|dreams|dreaming) (?:to|of|for)
+        (?:hoffe|hoffen|hofft)(?: ich| wir)?,? (?:dass )?(?=(?:ich|wir|er|mein\w*)\b) | espér(?:ons|ez) qu(?:e\b|')
+        espère qu(?:e\b|')(?! ?(?:tu|vous|ça|cela|tout)) | espero que(?! (?:est|te|le|todo|tudo|isso|esto|você)\w*)
+        spero (?:che|di)(?! (?:tu|stia|vada)) | hoop (?:dat(?! (?:je|het|u))|te)
+        mam nadzieję,? że(?! (?:ty|to|u)\b)
+        надеюсь,? (?:что )?(?=(?:я|мы|мой|моя)\b) | (?:أتمنى|آمل) أن
+        """
+    )
+    + r")|希望(?=我|能|可以|会|以后)"
+)
+"""Hopes for what follows it."""
+
+HOPED_AFTER = re.compile(r"[ぁ-ん]{0,4}(?:といいな|たらいい|かもしれ)|\s?(?:면 좋겠|지도 (?:몰|모르))")
+"""Right after a quote, makes a hope or a maybe of it."""
+
 # Somebody else's words
 
-FOREIGN_OPENING = re.compile(
-    r"\b(?:(?<!\bi )(?:wrote|writes|said|says|texted|posted|replied|told me)|schrieb|schreibt|sagte|a écrit|écrit|a dit"
-    r"|escribió|dijo|escreveu|disse|ha scritto|ha detto|schreef|zei|написала?|пишет|сказала?|napisała?"
-    r"|(?:translate|summari[sz]e|proofread|rephrase|paraphrase)\b[^.?!:\n]{0,80}"
-    r"|(?:correct|edit|improve|rewrite|analy[sz]e|fix|check) (?:this|the|my|following)\b[^.?!:\n]{0,80}"
-    r"|(?:übersetze?|korrigiere?|traduis|traduisez|corrige|traduce|traduz|traduza|traduci|vertaal|переведи"
-    r"|przetłumacz)\b[^.?!:\n]{0,80}"
-    r"|here(?:'s| is) (?:the|an?|his|her|their) (?:e-?mail|message|text|letter|article|log|review|chat"
-    r"|post)\b[^.?!:\n]{0,40})\s?:"
-    r"|(?:写道|说道|翻译[^。\n]{0,20}|訳して[^。\n]{0,20})\s?:"
+_NO_CLAIMANT = alternatives(
+    r"""
+    i | we | i've | we've | i'd | i'll | i'm | me | having | have | had | just | already | also | once | never
+    ever | always
+    often | as | and | or | but | not | to | would | could | should | must | can | will | may | might | do | did
+    \w+n't
+    let's | please | that | it | this | yesterday | before | earlier | enough | now | so | still | all
+    doctor | doctors | doc | dr | dentist | therapist | vet | nurse | gp | lawyer | bank | letter | contract | test
+    tests
+    result | results | report | label | passport | certificate | website | app | scale | calendar | ticket | invoice
+    """
 )
-"""What follows to the end of the line, or of the text if the line ends here, was written by somebody else."""
+_CLAIMANT = (
+    rf"(?<![\w'])(?!(?:{_NO_CLAIMANT})\b)[\w'-]{{1,30}} "
+    r"(?:(?:always|still|also|just|often|really|all|once|now|even|keep|keeps) )?"
+)
+CLAIM = re.compile(
+    rf"{_CLAIMANT}(?:claim(?:s|ed|ing)?|say(?:s|ing)?|said|told|tells|think(?:s|ing)?|thought|believe[sd]?|insist(?:s|ed)?"
+    rf"|swears|swore|allege[sd]?|assume[sd]?|suspect(?:s|ed)?|pretend(?:s|ed))(?: to)?"
+    rf"(?: (?:me|us|you|him|her|them|everyone|everybody|people))?(?: that\b|(?=\s{_AHEAD}\b))"
+    r"|\b(?:"
+    + alternatives(
+        r"""
+        (?<!ich )(?<!arzt )(?<!ärztin )(?:behauptete?|sagte?|meinte?|glaubte?|denkt)(?: mir)?,? \
+        (?=(?:dass|ich|wir|mein\w*)\b(?!,))(?:dass )?
+        (?<!je )(?<!médecin )(?<!docteur )(?:prétend|affirme|dit|disent|pense|croit|soutient)(?: à tous)? qu(?:e\b|')
+        (?<!médico )(?<!doctora )(?<!doctor )(?:dicen?|afirma|cree|piensa|asegura|dijo|dijeron) que
+        (?<!médico )(?<!médica )(?:diz|dizem|acha|acham|pensa) que
+        (?<!medico )(?<!dottore )(?:dice|dicono|sostiene|afferma|crede|ha detto) che
+        (?<!ik )(?<!dokter )(?<!arts )(?:beweert|zegt|denkt|gelooft) dat
+        (?:twierdzi|mówi|uważa|powiedziała?),? że
+        (?<!я )(?<!врач )(?:утверждает|говорит|думает|считает|говорят|сказала?),? что
+        يقول\w* (?:صديقي )?(?:إن|أن)\w* | يدعي \w* ?أن\w*
+        """
+    )
+    + r")|(?:他们?|她们?|朋友|妈|爸|老婆|老公|同事|老板|大家|有人|人家)(?:总|都|常)?(?:说|声称|认为|觉得|以为)"
+)
+"""Somebody else says or thinks what follows it."""
 
-FOREIGN_HEADER = re.compile(
-    r"^(?:-{2,}\s?(?:original message|forwarded message|ursprüngliche nachricht|message d'origine|mensaje original)"
-    r"|begin forwarded message|on [^\n]{5,120} wrote:|am [^\n]{5,120} schrieb[^\n]{0,80}:|le [^\n]{5,120} a écrit\s?:"
-    r"|el [^\n]{5,120} escribió:|(?:from|von|de|da|van): [^\n]{1,200}\n(?:to|an|à|para|a|aan|sent|date|subject"
-    r"|cc|gesendet|datum|envoyé)\s?:)",
-    re.MULTILINE,
+DOUBTED_OF_ME = re.compile(
+    rf"{_CLAIMANT}(?:claim(?:s|ed)?|think(?:s)?|believe[sd]?|allege[sd]?|assume[sd]?|suspect(?:s|ed)?"
+    r"|pretends)(?: that)?"
+    r"(?=\s(?:i|i'm|i've|we|my)\b)"
 )
-"""The head of a mail that was pasted in: the rest of the text is that mail."""
+"""Somebody else thinks something of the speaker, who may not agree: no fact, even if the quote has it all."""
 
-FOREIGN_LINE = re.compile(
-    r"^[ \t]{0,8}(?:>[^\n]*|\[?\d{1,2}:\d\d(?::\d\d)?\]?,? ?-? ?\w[\w .]{0,40}:[^\n]*)$", re.MULTILINE
+CLAIMED_AFTER = re.compile(
+    r"\s?, (?:or so )?(?:(?:he|she|they|you|my \w+) (?:says?|said|claims?|claimed|thinks?)"
+    r"|(?:says|claims|said) (?!i\b))"
+    r"|[ぁ-ん]{0,4}(?:と|って)(?:.{0,8})?(?:言っています|言っている|言われ|主張して)|(?<=고)\s(?:말|주장|했|해요|합니다|하더)"
 )
-"""A line of a block quote or of a chat log."""
+"""Right after a quote, says who else says so."""

@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 from loomflow.items import Origin
 from loomflow.words import STOP_WORDS, terms
 
-from . import empty_words, markers, orders
+from . import empty_words, markers, orders, secret_forms
 from .statements import Reason
 from .turn_text import WORD, Side, Span, prepared
 
@@ -48,7 +48,11 @@ _CONTRAST = re.compile(
 )
 _BREAK = re.compile(r"[;—–]|\s-\s")
 NOWHERE: Finding = ("not in the turn", "the quote stands nowhere in the turn, or has no telling word")
-_CUT: Finding = ("not in the turn", "the quote leaves out a negation")
+_CUT: Finding = ("not in the turn", "the quote leaves out a negation or a doubt")
+_HOPED: Finding = ("hypothetical", "it is hoped for")
+_CLAIMED: Finding = ("quoted", "somebody else says so")
+_SECRET_REACH_CHARS = 200
+_LOOK_AHEAD_CHARS = 20
 
 
 def where_said(
@@ -63,7 +67,11 @@ def where_said(
         first: Finding | None = None
         for place in islice(_places(side, pieces), _MAX_PLACES):
             is_cut = not is_end and markers.NEGATED.search(side.text, max(0, place[0] - 12), place[0])
-            finding = _CUT if is_cut else _fault_of_place(side, place, value, is_preference=is_preference)
+            finding = (
+                (_CUT if is_cut else None)
+                or _fault_of_place(side, place, value, is_preference=is_preference)
+                or _fault_of_surroundings(side, place, is_end=is_end)
+            )
             if finding is None:
                 return side.origin, None
             first = first or finding
@@ -99,6 +107,8 @@ def _places(side: Side, pieces: Sequence[str]) -> Iterator[Span]:
 
 def _fault_of_place(side: Side, place: Span, value: str, *, is_preference: bool) -> Finding | None:
     """What is wrong with the words of a turn that a quote cites."""
+    if _is_secret(side.text, place):
+        return "secret", "a secret is told"
     if side.is_planted:
         return "instruction", "the tool's text speaks to the agent"
     if _is_within(place, side.foreign):
@@ -106,7 +116,7 @@ def _fault_of_place(side: Side, place: Span, value: str, *, is_preference: bool)
     if _is_within(place, side.unreal):
         return "hypothetical", "the quote stands in a story or a game"
     if markers.NOT_SERIOUS.search(_what_follows(side.text, place[1])):
-        return "hypothetical", "it was taken back as a joke"
+        return "hypothetical", "it was taken back"
     findings = [
         (clause.text, finding)
         for span in _sentences(side.text, place)
@@ -116,6 +126,62 @@ def _fault_of_place(side: Side, place: Span, value: str, *, is_preference: bool)
         and WORD.search(side.text, max(clause.start, place[0]), min(clause.end, place[1]))
     ]
     return _decided(findings, value)
+
+
+def _is_secret(text: str, place: Span) -> bool:
+    """Whether a quote has the value of a secret, also where the turn names it only before the quote."""
+    near = max(0, place[0] - _SECRET_REACH_CHARS), place[1] + _SECRET_REACH_CHARS
+    values = (found.span("value") for found in secret_forms.SECRET_TOLD.finditer(text, *near))
+    return any(value[0] < place[1] and value[1] > place[0] for value in values)
+
+
+def _fault_of_surroundings(side: Side, place: Span, *, is_end: bool) -> Finding | None:
+    """What the words around a quote make of it: they deny it, hope for it, or say who claims it."""
+    sentences = _sentences(side.text, place)
+    before = (sentences[0][0] if sentences else place[0]), place[0]
+    if not is_end and (_is_denied(side.text, before) or _is_denied_after(side.text, place)):
+        return _CUT
+    if _governs(markers.HOPE, side.text, before) or markers.HOPED_AFTER.match(side.text, place[1]):
+        return _HOPED
+    if side.origin == "user" and (
+        _governs(markers.CLAIM, side.text, before)
+        or markers.CLAIMED_AFTER.match(side.text, place[1])
+        or markers.DOUBTED_OF_ME.search(side.text, *place)
+    ):
+        return _CLAIMED
+    return None
+
+
+def _is_denied(text: str, before: Span) -> bool:
+    if _governs(markers.DENIAL, text, before):
+        return True
+    if markers.BEGINS_ANEW.match(text, before[1]):
+        return False
+    return any(
+        not _is_parted(text, found.end(), before[1])
+        and len(WORD.findall(text, found.end(), before[1])) <= markers.MAX_WORDS_DENIED
+        for found in markers.NEGATED_BEFORE.finditer(text, *before)
+    )
+
+
+def _is_denied_after(text: str, place: Span) -> bool:
+    found = markers.DENIED_AFTER.match(text, place[1])
+    return bool(found) and not (found["over"] and markers.PAST.search(text, *place))
+
+
+def _governs(pattern: re.Pattern[str], text: str, before: Span) -> bool:
+    """Whether words such as "I doubt that" speak of what begins right after them, and a quote is part of that."""
+    for found in pattern.finditer(text, before[0], before[1] + _LOOK_AHEAD_CHARS):
+        if found.end() <= before[1]:
+            subject = markers.SUBJECT.match(text, found.end())
+            begin = min(subject.end(), before[1]) if subject else found.end()
+            if not _is_parted(text, begin, before[1]):
+                return True
+    return False
+
+
+def _is_parted(text: str, begin: int, end: int) -> bool:
+    return bool(_CLAUSE_END.search(text, begin, end) or markers.BEGINS_ANEW.search(text, begin, end))
 
 
 def _decided(findings: Sequence[tuple[str, Finding | None]], value: str) -> Finding | None:
@@ -181,7 +247,7 @@ def _judged(side: Side, sentence: Span, until: int, *, is_preference: bool) -> I
     """Every clause of a sentence, with what keeps it from being a statement."""
     clauses = _clauses(side.text, sentence)
     whole = side.text[slice(*sentence)].strip()
-    asked = _asked(whole, clauses)
+    asked = _asked(whole, clauses) - _noted(clauses)
     unreal = _unreal(clauses)
     commanded = bool(orders.WHEN_ASKED.search(whole))
     for number, clause in enumerate(clauses):
@@ -219,17 +285,34 @@ def _asked(sentence: str, clauses: Sequence[_Clause]) -> frozenset[int]:
     return frozenset(range(first, len(texts)))
 
 
+def _noted(clauses: Sequence[_Clause]) -> frozenset[int]:
+    """Which clauses the agent is asked to note: up to the next one that asks for something else."""
+    noted: set[int] = set()
+    for number, clause in enumerate(clauses):
+        if markers.NOTING.search(clause.text) or (number - 1 in noted and not _begins_asking(clause.text)):
+            noted.add(number)
+    return frozenset(noted)
+
+
+def _begins_asking(clause: str) -> bool:
+    tables = (markers.QUESTION_OPENING, markers.MARKED_OPENING, markers.ALTERNATIVE)
+    return not markers.COMPLEMENT.match(clause) and any(table.match(clause) for table in tables)
+
+
 def _unreal(clauses: Sequence[_Clause]) -> frozenset[int]:
     """Which clauses are not so: a condition takes those with it that hang on it."""
     unreal: set[int] = set()
     for number, clause in enumerate(clauses):
         if markers.UNREAL.search(markers.MEANT.sub("", clause.text)):
-            unreal.add(number)
+            is_all = markers.UNREAL.fullmatch(clause.text.strip(" ,"))  # "Perhaps, ..."
+            unreal |= _following(clauses, number) if is_all else {number}
         text = markers.POLITE_CONDITION.sub("", clause.text)
         if markers.MAKE_BELIEVE.match(text):
             unreal |= _following(clauses, number)
         elif markers.CONDITION.search(text) or markers.CONDITION_OPENING.match(text):
-            unreal |= _following(clauses, number) | _leading(clauses, number)
+            unreal |= _following(clauses, number)
+            if not markers.WHAT_IF.match(text):
+                unreal |= _leading(clauses, number)
     return frozenset(unreal)
 
 

@@ -32,10 +32,20 @@ SECRET_PREDICATE = re.compile(
 )
 """A predicate (or subject) that names a secret."""
 
+_TOLD_NAME = alternatives(
+    r"""
+    pw | pass(?=\s?[:=]) | (?:my|mein|mon|mi|meu|mio|mijn|мой|mój) (?:code|código|codice|код|kod)(?! (?:postal|zip))
+    (?:ma|mein|mi|mia|minha|mijn|мой|mój) (?:clé|schlüssel|llave|chiave|chave|sleutel|klucz|ключ)(?! usb)
+    """
+)
+_LOGIN = "log-?in|credentials|zugangsdaten|anmeldung|identifiants|acceso|accesso|acesso|inlog|логин|登录"
+
 SECRET_TOLD = re.compile(
-    rf"(?:\b(?:{_SECRET_NAME})\b|{_NAMES_WITHOUT_SPACES})[^\n.?!]{{0,30}}?"
-    r"(?:\b(?:is|was|(?:set|changed|reset) to|ist|lautet|est|es|é|è|to|jest)\s|[:=]|是|は|—|-\s)\s?['\"“`]?"
-    r"(?=[^\s]{0,80}[\d!@#$%^&*])[^\s]{4,}"
+    rf"(?:(?:\b(?:{_SECRET_NAME}|{_TOLD_NAME})\b|{_NAMES_WITHOUT_SPACES})[^\n.?!]{{0,30}}?"
+    r"(?:\b(?:is|was|(?:set|changed|reset) to|ist|lautet|est|es|é|è|to|jest)\s|[:=]|是|は|—|-\s)\s{0,3}['\"“`]?"
+    r"|\b(?:wi-?fi|wlan)\s?[:=]\s{0,3}(?=[^\W\d_]\S{5})"
+    rf"|\b(?:{_LOGIN})\W{{1,3}}[^\s/:|]{{1,60}}(?:\s?[/|]\s?|:)(?=[^\s/]\S{{0,60}}?[^\W\d_]))"
+    r"(?P<value>(?=[^\s]{0,80}[\d!@#$%^&*])[^\s]{4,})"
 )
 """A secret that is told in prose: its value has a digit or a sign."""
 

@@ -227,6 +227,119 @@ def test_a_negation_of_something_else_does_not_matter(said: str, quote: str) -> 
     assert read(said, quote) == []
 
 
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("It's not true that I live in Porto", "I live in Porto"),
+        ("It isn't the case that I live in Porto", "live in Porto"),
+        ("It is false that I live in Porto", "I live in Porto"),
+        ("I don't think I live in Porto", "I live in Porto"),
+        ("I don't think that I live in Porto", "in Porto"),
+        ("I doubt that I live in Porto", "I live in Porto"),
+        ("I'm not sure that I live in Porto", "I live in Porto"),
+        ("I never said I live in Porto", "I live in Porto"),
+        ("Nobody thinks I live in Porto", "I live in Porto"),
+        ("I don't actually live in Porto", "live in Porto"),
+        ("I don't live in Porto", "in Porto"),
+        ("I dont live in Porto", "live in Porto"),
+        ("I don't eat meat or fish", "fish"),
+        ("I have no car", "car"),
+        ("I live in Porto no longer", "I live in Porto"),
+        ("I live in Porto, not!", "I live in Porto"),
+        ("I live in Porto — not any more.", "I live in Porto"),
+        ("Es stimmt nicht, dass ich in Porto wohne", "ich in Porto wohne"),
+        ("Ich glaube nicht, dass ich in Porto wohne", "ich in Porto wohne"),
+        ("Ich esse Fleisch nicht", "Ich esse Fleisch"),
+        ("Ich esse Fleisch überhaupt nicht.", "Ich esse Fleisch"),
+        ("Ich wohne in Porto nicht mehr", "Ich wohne in Porto"),
+        ("Ich wohne in Porto nicht mehr und bin froh", "Ich wohne in Porto"),
+        ("Ce n'est pas vrai que j'habite à Lyon", "j'habite à Lyon"),
+        ("Je ne crois pas que j'habite à Lyon", "j'habite à Lyon"),
+        ("Je ne vis plus à Lyon", "à Lyon"),
+        ("J'habite pas à Lyon", "J'habite"),
+        ("No es verdad que vivo en Lima", "vivo en Lima"),
+        ("No vivo en Lima", "en Lima"),
+        ("Dudo que vivo en Lima", "vivo en Lima"),
+        ("Não é verdade que moro no Porto", "moro no Porto"),
+        ("Moro no Porto não!", "Moro no Porto"),
+        ("Non è vero che abito a Roma", "abito a Roma"),
+        ("Abito a Roma non più", "Abito a Roma"),
+        ("Het is niet waar dat ik in Gent woon", "ik in Gent woon"),
+        ("Ik eet vlees niet", "Ik eet vlees"),
+        ("Ik woon in Gent niet meer", "Ik woon in Gent"),
+        ("Nieprawda, że mieszkam w Krakowie", "mieszkam w Krakowie"),
+        ("Неправда, что я живу в Москве", "я живу в Москве"),
+        ("Я не думаю, что я живу в Москве", "я живу в Москве"),
+        ("Я живу в Москве больше нет", "Я живу в Москве"),
+        ("我不认为我住在北京", "我住在北京"),
+        ("我不再住在北京", "住在北京"),
+        ("我没有住在北京", "住在北京"),
+        ("ポルトに住んでいません", "ポルトに住んで"),
+        ("肉を食べない", "肉を食べ"),
+        ("学生ではありません", "学生"),
+        ("저는 고기를 안 먹어요", "먹어요"),
+        ("서울에 살지 않아요", "서울에 살지"),
+        ("차가 없어요", "차가"),
+        ("لا أعتقد أنني أعيش في بورتو", "أعيش في بورتو"),
+    ],
+)
+def test_a_quote_that_leaves_out_that_it_is_denied_or_doubted_is_refused(said: str, quote: str) -> None:
+    assert read(said, quote) == ["not in the turn"]
+
+
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("I live in Porto, not far from the sea", "I live in Porto"),
+        ("I live in Porto not far from the sea", "I live in Porto"),
+        ("I live in Porto, not Braga", "I live in Porto"),
+        ("I live in Porto, never in Braga", "I live in Porto"),
+        ("I don't eat meat", "I don't eat meat"),
+        ("I don't think it matters, but I live in Porto", "I live in Porto"),
+        ("I don't think it matters that I live in Porto", "I live in Porto"),
+        ("I don't think so. I live in Porto", "I live in Porto"),
+        ("There is no doubt that I live in Porto", "I live in Porto"),
+        ("I don't doubt that I live in Porto", "I live in Porto"),
+        ("I never told you that I live in Porto", "I live in Porto"),
+        ("Don't forget that I live in Porto", "I live in Porto"),
+        ("I can't believe I live in Porto", "I live in Porto"),
+        ("I can't wait to move to Porto", "move to Porto"),
+        ("I don't regret that I moved to Porto", "I moved to Porto"),
+        ("I don't like my boss Bob", "my boss Bob"),
+        ("My wife doesn't eat meat and loves Porto", "loves Porto"),
+        ("I don't eat anything except fish", "fish"),
+        ("Je ne mange que du poisson", "mange que du poisson"),
+        ("I used to live in Porto, not any more", "I used to live in Porto"),
+        ("I live in Porto, never mind", "I live in Porto"),
+        ("Ich wohne in Porto, nicht weit vom Meer", "Ich wohne in Porto"),
+        ("Ich wohne in Porto, nicht wahr?", "Ich wohne in Porto"),
+        ("Vergiss nicht, dass ich in Porto wohne", "ich in Porto wohne"),
+        ("Ich esse kein Fleisch, nur Fisch", "nur Fisch"),
+        ("J'habite à Lyon, pas loin du Rhône", "J'habite à Lyon"),
+        ("Je n'ai pas de voiture car j'habite à Lyon", "j'habite à Lyon"),
+        ("Vivo en Lima, no en Cusco", "Vivo en Lima"),
+        ("Moro no Porto, não é longe", "Moro no Porto"),
+        ("No Porto vivo com a Ana", "vivo com a Ana"),
+        ("Abito a Roma, non lontano dal mare", "Abito a Roma"),
+        ("Ik woon in Gent, niet ver van zee", "Ik woon in Gent"),
+        ("Я живу в Москве, не в Твери", "Я живу в Москве"),
+        ("我住在北京，不远", "我住在北京"),
+        ("ポルトに住んでいますが肉は食べません", "ポルトに住んで"),
+        ("薬を飲まなければならない", "薬を飲ま"),
+        ("저는 서울에 살아요, 차는 없어요", "저는 서울에 살아요"),
+    ],
+)
+def test_a_denial_that_does_not_reach_the_quote_does_not_matter(said: str, quote: str) -> None:
+    assert read(said, quote) == []
+
+
+def test_a_denial_is_how_an_end_or_a_correction_is_told() -> None:
+    told = {"subject": "user", "predicate": "lives_in", "object": "Porto", "quote": "I live in Porto"}
+    for said in ("I live in Porto no longer", "It's not true that I live in Porto"):
+        assert reasons(said, Statement(**told, change="ends")) == []  # pyright: ignore[reportArgumentType]
+        assert reasons(said, Statement(**told, change="corrects")) == []  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize("said", PLAIN)
 def test_what_stands_on_the_lines_around_a_statement_does_not_matter(said: str) -> None:
     turn = f"Do I live in Rome?\n{said}\nWhat if I moved to Oslo?\n> quoted"
@@ -368,6 +481,41 @@ def test_a_statement_in_the_talk_of_a_user_passes(said: str, quote: str) -> None
     assert read(said, quote) == []
 
 
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("Can you note that I live in Porto?", "I live in Porto"),
+        ("Could you please remember that I live in Porto, near the river?", "near the river"),
+        ("Can you note: I live in Porto?", "I live in Porto"),
+        ("Would you note that I live in Porto, and do you know a gym?", "I live in Porto"),
+        ("Kannst du dir merken, dass ich in Porto wohne?", "ich in Porto wohne"),
+        ("Peux-tu noter que j'habite à Lyon ?", "j'habite à Lyon"),
+        ("¿Puedes anotar que vivo en Lima?", "vivo en Lima"),
+        ("Pode anotar que moro no Porto?", "moro no Porto"),
+        ("Puoi annotare che abito a Roma?", "abito a Roma"),
+        ("Kun je onthouden dat ik in Gent woon?", "ik in Gent woon"),
+        ("Możesz zapamiętać, że mieszkam w Krakowie?", "mieszkam w Krakowie"),
+        ("Можешь запомнить, что я живу в Москве?", "я живу в Москве"),
+        ("你能记住我住在北京吗？", "我住在北京"),
+        ("東京に住んでいることを覚えてくれますか？", "東京に住んでいる"),
+    ],
+)
+def test_what_the_agent_is_asked_to_note_is_stated(said: str, quote: str) -> None:
+    assert read(said, quote) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("Can you remember where I live in Porto?", "I live in Porto"),
+        ("Can you check that I live in Porto?", "I live in Porto"),
+        ("Can you note that I'm vegan, and do I live in Porto?", "I live in Porto"),
+    ],
+)
+def test_what_it_is_asked_besides_noting_is_not_said(said: str, quote: str) -> None:
+    assert read(said, quote) == ["question"]
+
+
 def test_of_several_clauses_those_with_the_object_decide() -> None:
     said = "Do I live in Porto? Please check, I moved to Braga."
     assert read(said, said, "Porto") == ["question"]
@@ -455,6 +603,84 @@ def test_what_is_stated_beside_a_supposition_passes(said: str, quote: str) -> No
     assert read(said, quote) == []
 
 
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("I hope I live in Porto one day", "I live in Porto"),
+        ("I hope that my wife lives in Porto soon", "lives in Porto soon"),
+        ("I hope to move to Porto", "move to Porto"),
+        ("I might move to Porto", "move to Porto"),
+        ("I might move to Porto", "I might move to Porto"),
+        ("I may move to Porto", "move to Porto"),
+        ("I may one day live in Porto", "live in Porto"),
+        ("Maybe I live in Porto", "I live in Porto"),
+        ("Perhaps we move to Porto", "we move to Porto"),
+        ("Hopefully I live in Porto soon", "I live in Porto"),
+        ("Vielleicht ziehe ich nach Porto", "ziehe ich nach Porto"),
+        ("Ich hoffe, dass ich bald in Porto wohne", "ich bald in Porto wohne"),
+        ("Peut-être que j'habite à Lyon", "j'habite à Lyon"),
+        ("J'espère que je vis à Lyon un jour", "je vis à Lyon"),
+        ("Espero que viva en Lima", "viva en Lima"),
+        ("Quizás me mude a Lima", "me mude a Lima"),
+        ("Talvez eu more no Porto", "eu more no Porto"),
+        ("Forse vado a Roma", "vado a Roma"),
+        ("Misschien woon ik in Gent", "woon ik in Gent"),
+        ("Może kiedyś zamieszkam w Krakowie", "zamieszkam w Krakowie"),
+        ("Возможно, я перееду в Москву", "я перееду в Москву"),
+        ("Надеюсь, я буду жить в Москве", "я буду жить в Москве"),
+        ("我也许住在北京", "住在北京"),
+        ("希望我能住在北京", "我能住在北京"),
+        ("東京に住むかもしれません", "東京に住む"),
+        ("아마 서울에 살아요", "서울에 살아요"),
+        ("ربما أعيش في بورتو", "أعيش في بورتو"),
+        ("Write a story:\n\nI live in Porto and my dog talks.\nMy name is Max.", "I live in Porto"),
+        ("Write a story:\n\nI live in Porto and my dog talks.\nMy name is Max.", "My name is Max"),
+        ("Schreib eine Geschichte:\nIch wohne in Porto.\nIch bin Max.", "Ich bin Max"),
+        ("Escribe un cuento:\nVivo en Lima.\nSoy Max.", "Soy Max"),
+        ("写一个故事：\n我住在北京。", "我住在北京"),
+        ("Ich wohne in Porto. Quatsch!", "Ich wohne in Porto"),
+        ("I live in Porto. Nonsense!", "I live in Porto"),
+        ("I live in Porto, that's a lie.", "I live in Porto"),
+        ("J'habite à Lyon. N'importe quoi !", "J'habite à Lyon"),
+        ("Я живу в Москве. Неправда!", "Я живу в Москве"),
+    ],
+)
+def test_what_is_hoped_for_or_uncertain_or_told_as_a_story_is_not_so(said: str, quote: str) -> None:
+    assert read(said, quote) == ["hypothetical"]
+
+
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("I hope you like it: I live in Porto", "I live in Porto"),
+        ("I hope you're well, I live in Porto", "I live in Porto"),
+        ("I hope you don't mind that I live in Porto", "I live in Porto"),
+        ("I hope to move to Porto", "I hope to move to Porto"),
+        ("May is when I was born", "May is when I was born"),
+        ("I was born in May and live in Porto", "live in Porto"),
+        ("I may have mentioned that I live in Porto", "I live in Porto"),
+        ("It might help that I live in Porto", "I live in Porto"),
+        ("Maybe later. I live in Porto", "I live in Porto"),
+        ("If you might need it, I live in Porto", "I live in Porto"),
+        ("Maybe you can help, I live in Porto", "I live in Porto"),
+        ("I own maybe 20 books", "I own maybe 20 books"),
+        ("I ran with all my might", "I ran with all my might"),
+        ("Vielleicht hilft es: ich wohne in Porto", "ich wohne in Porto"),
+        ("Tu sais peut-être que j'habite à Lyon", "j'habite à Lyon"),
+        ("Ich hoffe, es geht dir gut, ich wohne in Porto", "ich wohne in Porto"),
+        ("Espero que estés bien, vivo en Lima", "vivo en Lima"),
+        ("Write a story about me:\nI live in Porto.", "I live in Porto"),
+        ("Write me a story about dragons.\nI live in Porto.", "I live in Porto"),
+        ("I hate nonsense. I live in Porto", "I hate nonsense"),
+        ("I live in Porto. That's not true of my sister.", "I live in Porto"),
+        ("I play chess, what if I moved?", "I play chess"),
+        ("Ich spiele Schach, was wäre, wenn ich umziehe?", "Ich spiele Schach"),
+    ],
+)
+def test_a_hope_or_maybe_of_something_else_does_not_matter(said: str, quote: str) -> None:
+    assert read(said, quote) == []
+
+
 def test_what_the_agent_says_in_its_part_is_not_so() -> None:
     said = Said("Pretend you are a pirate. Where do you live?", "I live in Tortuga.")
     assert reasons(said, fact("Tortuga", "I live in Tortuga", subject="agent", said_by="agent")) == ["hypothetical"]
@@ -505,6 +731,68 @@ def test_somebody_elses_words_are_not_the_users(said: str, quote: str) -> None:
     ],
 )
 def test_the_users_own_words_beside_others_pass(said: str, quote: str) -> None:
+    assert read(said, quote) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("My friend claims that I live in Porto", "I live in Porto"),
+        ("My friend claims that I live in Porto", "My friend claims that I live in Porto"),
+        ("My friend says I live in Porto", "live in Porto"),
+        ("Bob told me that I live in Porto", "I live in Porto"),
+        ("Everyone thinks I live in Porto", "I live in Porto"),
+        ("People say that I live in Porto", "I live in Porto"),
+        ("I live in Porto, or so my friend claims", "I live in Porto"),
+        ("Mein Freund behauptet, dass ich in Porto wohne", "ich in Porto wohne"),
+        ("Mon ami prétend que j'habite à Lyon", "j'habite à Lyon"),
+        ("Mi amigo dice que vivo en Lima", "vivo en Lima"),
+        ("Meu amigo diz que moro no Porto", "moro no Porto"),
+        ("Un amico dice che abito a Roma", "abito a Roma"),
+        ("Mijn vriend zegt dat ik in Gent woon", "ik in Gent woon"),
+        ("Kolega twierdzi, że mieszkam w Krakowie", "mieszkam w Krakowie"),
+        ("Друг говорит, что я живу в Москве", "я живу в Москве"),
+        ("我朋友说我住在北京", "我住在北京"),
+        ("友達は私が東京に住んでいると言っています", "私が東京に住んでいる"),
+        ("Bob: I live in Porto", "I live in Porto"),
+        ("Ana: hi!\nBob: yes, I live in Porto", "I live in Porto"),
+        ("<bob> I live in Porto", "I live in Porto"),
+        ("[12/05/24, 09:30] Bob: I live in Porto", "I live in Porto"),
+        ("Max: Ich wohne in Porto", "Ich wohne in Porto"),
+        ("小明：我住在北京", "我住在北京"),
+    ],
+)
+def test_what_somebody_else_claims_is_not_the_users_word(said: str, quote: str) -> None:
+    assert read(said, quote) == ["quoted"]
+
+
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("My friend says hi, and I live in Porto", "I live in Porto"),
+        ("My friend says hi to my dog Rex", "my dog Rex"),
+        ("I told you that I live in Porto", "I live in Porto"),
+        ("I've already said I live in Porto", "I live in Porto"),
+        ("I must say I live in Porto", "I live in Porto"),
+        ("I think I live in Porto", "I live in Porto"),
+        ("My doctor says that I'm allergic to nuts", "I'm allergic to nuts"),
+        ("My wife says she is vegan", "My wife says she is vegan"),
+        ("Ich sagte, dass ich in Porto wohne", "ich in Porto wohne"),
+        ("Je dis que j'habite à Lyon", "j'habite à Lyon"),
+        ("Я говорил, что я живу в Москве", "я живу в Москве"),
+        ("我跟你说过我住在北京", "我住在北京"),
+        ("Note: I live in Porto", "I live in Porto"),
+        ("Diet: I am vegan", "I am vegan"),
+        ("Monday: I have yoga", "I have yoga"),
+        ("Honestly: I live in Porto", "I live in Porto"),
+        ("Me: I live in Porto", "I live in Porto"),
+        ("Name: Sam\nCity: Porto", "City: Porto"),
+        ("About me: I live in Porto", "I live in Porto"),
+        ("Ошибся: я живу в Туле", "я живу в Туле"),
+        ("注意：我住在北京", "我住在北京"),
+    ],
+)
+def test_what_the_user_says_beside_the_claims_of_others_passes(said: str, quote: str) -> None:
     assert read(said, quote) == []
 
 
@@ -701,6 +989,40 @@ def test_a_secret_is_known_by_its_name(predicate: str) -> None:
 )
 def test_a_secret_is_known_when_it_is_told(said: str) -> None:
     assert read(said, object="a note", predicate="mentioned") == ["secret"]
+
+
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("my password:\nhunter2", "hunter2"),
+        ("my password is hunter2", "hunter2"),
+        ("wifi: Tulip42!", "wifi: Tulip42!"),
+        ("wifi: Tulip42!", "Tulip42"),
+        ("Login bob / hunter2", "Login bob / hunter2"),
+        ("Login: bob:hunter2", "bob:hunter2"),
+        ("ma clé est 1234", "ma clé est 1234"),
+        ("mein Code ist 4821", "mein Code ist 4821"),
+    ],
+)
+def test_a_secret_is_known_where_only_the_turn_names_it(said: str, quote: str) -> None:
+    assert read(said, quote, predicate="mentioned") == ["secret"]
+
+
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("wifi: 100Mbps", "wifi: 100Mbps"),
+        ("My password is hunter2. I live in Porto", "I live in Porto"),
+        ("My login page is http://a.com/x1", "My login page is http://a.com/x1"),
+        ("Login: http://a.com/x1", "Login: http://a.com/x1"),
+        ("I login at 9:30 / 10:30", "I login at 9:30 / 10:30"),
+        ("my zip code is 90210", "my zip code is 90210"),
+        ("mi código postal es 28004", "mi código postal es 28004"),
+        ("ma clé USB est une 64Go", "ma clé USB est une 64Go"),
+    ],
+)
+def test_what_stands_beside_a_secret_or_only_looks_like_one_passes(said: str, quote: str) -> None:
+    assert read(said, quote, predicate="mentioned") == []
 
 
 @pytest.mark.parametrize(
@@ -938,6 +1260,14 @@ HOSTILE = {
     "digits": "4111 1111 ",
     "secrets": "password ",
     "on": "on wrote\n",
+    "denials": "it is not true that ",
+    "negations": "don't ",
+    "claims": "bob says ",
+    "chats": "bob: i ",
+    "hopes": "i hope ",
+    "stories": "write a story ",
+    "logins": "login a ",
+    "kana": "い",
 }
 
 
