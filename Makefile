@@ -7,7 +7,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 # The oldest pydantic-ai that pyproject.toml allows; the contract tests run on it and on the newest.
 MINIMUM_PYDANTIC_AI := 2.64.0
 
-.PHONY: demo test check lint types imports unit minimum bench clean
+.PHONY: demo test check lint types imports unit unit-e2e unit-rest minimum bench clean
 
 demo: $(VENV)/.ready
 	@$(BIN)/loomflow demo
@@ -26,8 +26,15 @@ types: $(VENV)/.ready
 imports: $(VENV)/.ready
 	$(BIN)/lint-imports
 
+# Two halves, one for each core.
 unit: $(VENV)/.ready
-	$(BIN)/python -m pytest
+	@$(MAKE) --no-print-directory -j2 unit-e2e unit-rest
+
+unit-e2e:
+	$(BIN)/python -m pytest tests/e2e tests/contract
+
+unit-rest:
+	$(BIN)/python -m pytest --ignore=tests/e2e --ignore=tests/contract -p no:cacheprovider
 
 minimum: $(MINIMUM_VENV)/.ready
 	$(MINIMUM_VENV)/bin/python -m pytest tests/contract tests/e2e/test_wire.py
