@@ -6,11 +6,9 @@ the instructions and the schema of the answer; the rest is the turn. The turns a
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import statistics
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
+
+from pages import print_and_keep, table
 
 from loomflow import estimate_tokens
 from loomflow.distill.extraction import Extractor, turn_text
@@ -107,12 +107,6 @@ def fixed(blocks: Sequence[str]) -> tuple[int, int]:
     return estimate_tokens(instructions), estimate_tokens(compact(body["tools"]))
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n"
-
-
 def fixed_table() -> str:
     """The part that every request has."""
     rows: list[Sequence[object]] = []
@@ -153,17 +147,12 @@ def page() -> str:
         ("What a turn adds", turn_table(told)),
         ("What is saved where nothing was said", saved_table(told)),
     )
-    return HEAD + "".join(f"\n## {head}\n\n{text}" for head, text in parts)
+    return HEAD + "".join(f"\n## {head}\n\n{text}\n" for head, text in parts)
 
 
 def main() -> None:
     """Print the tables, and keep them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=RESULTS, help="where the page is written (default: %(default)s)")
-    options = parser.parse_args()
-    text = page()
-    options.output.write_text(text, encoding="utf-8")
-    sys.stdout.write(text)
+    print_and_keep(page, RESULTS, __doc__)
 
 
 if __name__ == "__main__":

@@ -8,17 +8,17 @@ Llama 2 comes with the default embedder.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from pages import print_and_keep
+from pages import table as markdown_table
 from tokenizers import Tokenizer
 
 from loomflow import estimate_tokens
@@ -110,14 +110,14 @@ def shares(kind: Kind, count: Count) -> tuple[int, float, float]:
 def table(counts: Mapping[str, Count]) -> str:
     """The table, in Markdown."""
     head = ("text", "characters", "estimate", *counts, "worst part", "held to")
-    rows = [head, ("---",) + ("---:",) * (len(head) - 1)]
+    rows: list[Sequence[str]] = []
     for name, kind in kinds().items():
         measured = {counter: shares(kind, count) for counter, count in counts.items()}
         cells = [f"{real:,} ({share:.2f})" for real, share, _ in measured.values()]
         worst = max((worst for counter, (_, _, worst) in measured.items() if counter in OPENAI), default=0.0)
         held = f"{kind.most:.2f} / {kind.most_llama:.2f}"
         rows.append((name, f"{len(kind.text):,}", f"{estimate_tokens(kind.text):,}", *cells, f"{worst:.2f}", held))
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return f"{markdown_table(head, rows, texts=1)}\n"
 
 
 def page() -> str:
@@ -161,12 +161,7 @@ def _llama() -> Count:
 
 def main() -> None:
     """Print the table, and keep it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=RESULTS, help="where the page is written (default: %(default)s)")
-    options = parser.parse_args()
-    text = page()
-    options.output.write_text(text, encoding="utf-8")
-    sys.stdout.write(text)
+    print_and_keep(page, RESULTS, __doc__)
 
 
 if __name__ == "__main__":

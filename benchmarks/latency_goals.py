@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from latency_tables import ms, table
+from pages import ms, table
 
 INJECT_MS = {"1000": 2.0, "10000": 5.0, "100000": 15.0}
 FILL_TIMES = 2

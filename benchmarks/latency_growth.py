@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from latency_tables import ms, table
+from pages import ms, table
 from plot import Axis, Line, Panel, chart, log_axis
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from latency_tables import ms, table
+from pages import ms, table
 
 LARGEST = 10_000
 """Peers take seconds a call above that."""

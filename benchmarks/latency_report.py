@@ -8,7 +8,7 @@ from typing import Any
 from latency_goals import goals
 from latency_growth import growth
 from latency_peers import peers
-from latency_tables import ms, table
+from pages import ms, table
 
 NAMES = {
     "recall": "recall_scored, 12 episodes",

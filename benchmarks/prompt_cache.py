@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from conversations import load  # noqa: E402
+from pages import table as markdown_table  # noqa: E402
 from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings  # noqa: E402
 from pydantic_ai.models.openai import OpenAIChatModel  # noqa: E402
 from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: E402
@@ -185,10 +186,8 @@ def cases() -> dict[str, dict[str, Any]]:
 def table(turns: int) -> tuple[str, int]:
     """The table in Markdown, and how many requests a session has."""
     told, requests = session(turns), 0
-    rows: list[Sequence[str]] = [
-        ("history", "wire", "`memory_placement`", "tokens sent", "repeated", "median", "new in a request, median"),
-        ("---", "---", "---", "---:", "---:", "---:", "---:"),
-    ]
+    head = ("history", "wire", "`memory_placement`", "tokens sent", "repeated", "median", "new in a request, median")
+    rows: list[Sequence[str]] = []
     for case, settings in cases().items():
         for wire in WIRES:
             for placement in PLACEMENTS:
@@ -200,7 +199,7 @@ def table(turns: int) -> tuple[str, int]:
                 new = statistics.median(one.tokens - one.repeated for one in sent)
                 shares = (f"{repeated / total:.0%}", f"{median:.0%}", f"{new:,.0f}")
                 rows.append((case, wire, f'`"{placement}"`', f"{total:,}", *shares))
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows), requests
+    return f"{markdown_table(head, rows, texts=3)}\n", requests
 
 
 def page(turns: int) -> str:

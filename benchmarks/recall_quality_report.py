@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean
 from typing import Any
+
+from pages import ms, table
 
 MORE = ("complete", "partial", "used")
 AT = ("256", "1000")
@@ -64,7 +66,7 @@ def _data(results: Mapping[str, Any]) -> str:
     which = f"\n\nConversations of {named}." if named else ""
     return (
         "## Data\n\nAn episode is two turns that follow each other. Main are all categories but the adversarial one, "
-        f"whose questions have no answer.\n\n{_table(heads, rows)}{which}"
+        f"whose questions have no answer.\n\n{table(heads, rows)}{which}"
     )
 
 
@@ -72,8 +74,8 @@ def _main(results: Mapping[str, Any]) -> str:
     parts = ["## Evidence, main categories"]
     for name, rows in results["recall"].items():
         heads = ("", *results["budgets"], "CPU ms")
-        lines = [(system, *_evidence(row, "main"), _ms(row["cpu_ms"])) for system, row in rows.items()]
-        parts.append(f"### {name}\n\n{_note(results['data'][name], results)}{_table(heads, lines)}")
+        lines = [(system, *_evidence(row, "main"), ms(row["cpu_ms"])) for system, row in rows.items()]
+        parts.append(f"### {name}\n\n{_note(results['data'][name], results)}{table(heads, lines)}")
     return "\n\n".join(parts)
 
 
@@ -93,7 +95,7 @@ def _peers(results: Mapping[str, Any]) -> str:
         for name, peer in results["peers"].items()
     ]
     heads = ("row", "package", "embedder", "how it was set up")
-    return f"## Peers\n\n{_table(heads, rows)}"
+    return f"## Peers\n\n{table(heads, rows)}"
 
 
 def _ablation(results: Mapping[str, Any]) -> str:
@@ -106,7 +108,7 @@ def _ablation(results: Mapping[str, Any]) -> str:
         *(_worth(results, embedder) for embedder in results["embedders"]),
         "### Evidence without each signal",
         *(
-            f"{data}, embedder {embedder}:\n\n" + _table(("without", *results["budgets"]), _without(values))
+            f"{data}, embedder {embedder}:\n\n" + table(("without", *results["budgets"]), _without(values))
             for data, rows in results["ablation"].items()
             for embedder, values in rows.items()
         ),
@@ -119,7 +121,7 @@ def _worth(results: Mapping[str, Any], embedder: str) -> str:
     heads = ["worth", *(f"{data} {budget}" for data in sets for budget in (*AT, "mean"))]
     signals = [signal for signal in next(iter(sets.values()))[embedder] if signal]
     rows = [(signal, *(cell for data in sets for cell in _losses(sets[data][embedder], signal))) for signal in signals]
-    return f"### Embedder {embedder}\n\n{_table(heads, rows)}"
+    return f"### Embedder {embedder}\n\n{table(heads, rows)}"
 
 
 def _losses(values: Mapping[str, Mapping[str, float]], signal: str) -> Iterator[str]:
@@ -162,7 +164,7 @@ def _by_threshold(results: Mapping[str, Any], cell: Any) -> str:
         for system, found in systems.items():
             thresholds = list(found)
             rows.append((data, system, *(cell(found[one], found[thresholds[0]]) for one in thresholds)))
-    return _table(("data set", "", *(f"{float(one):g}" for one in thresholds)), rows)
+    return table(("data set", "", *(f"{float(one):g}" for one in thresholds)), rows)
 
 
 def _kept(found: Mapping[str, float], zero: Mapping[str, float], prompts: str) -> str:
@@ -185,7 +187,7 @@ def _more(results: Mapping[str, Any]) -> str:
             lines.append(
                 (system, *(_percent(scores[budget][name]) for name in MORE for budget in AT), _percent(over))
             )  # fmt: skip
-        parts.append(f"### {data}\n\n{_table(heads, lines)}")
+        parts.append(f"### {data}\n\n{table(heads, lines)}")
     return "\n\n".join(parts)
 
 
@@ -197,7 +199,7 @@ def _categories(results: Mapping[str, Any]) -> str:
             apart = "; not one of the main ones" if category == about["not_main"] else ""
             lines = [(system, *_evidence(row, category)) for system, row in rows.items()]
             heads = ("", *results["budgets"])
-            parts.append(f"### {data}: {category} ({count} questions{apart})\n\n{_table(heads, lines)}")
+            parts.append(f"### {data}: {category} ({count} questions{apart})\n\n{table(heads, lines)}")
     return "\n\n".join(parts)
 
 
@@ -212,13 +214,3 @@ def _percent(share: float) -> str:
 def _points(share: float) -> str:
     text = f"{100 * share:.1f}"
     return "0.0" if text == "-0.0" else text
-
-
-def _ms(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def _table(heads: Iterable[object], rows: Iterable[Sequence[str]]) -> str:
-    named = [str(head) for head in heads]
-    lines = [named, ["---"] * len(named), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

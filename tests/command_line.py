@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -20,6 +21,14 @@ def run(*args: str, input: str | None = None, status: int = 0) -> Result:
     assert result.exit_code == status, result.output
     assert "Traceback" not in result.output
     return result
+
+
+def wait_for(condition: Callable[[], object], patience: float = 60.0) -> None:
+    """Wait until something that a process does has happened, for so many seconds at most."""
+    give_up = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < give_up, "it did not happen in time"
+        time.sleep(0.01)
 
 
 def in_memory(url: str, work: Callable[[Memory], Awaitable[Value]]) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from loomflow import Memory
 from loomflow.stores.sqlite import SQLiteStore
+from tests.openai_server import OpenAIServer
 
 settings.register_profile(
     "loomflow",
@@ -20,6 +21,12 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("loomflow"), derandomize=True, max_examples=200)
 settings.load_profile("ci" if os.environ.get("CI") else "loomflow")
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as listening:
+        yield listening
 
 
 @pytest.fixture

@@ -73,22 +73,16 @@ def supersede(
     return _changes(concerned, claims, source.recorded_at, _Claim(told, source, told))
 
 
-def settle(believed: Iterable[Fact], moment: datetime) -> FactChanges:
-    """Say what follows anew from the sources of facts of one thing, some of which were taken away.
+def settle(believed: Iterable[Fact], moment: datetime, joining: Iterable[Fact] = ()) -> FactChanges:
+    """Say what follows anew from the sources of facts of one thing, where some were taken away or some come to them.
 
     Args:
         believed: the facts, all of one thing; those without sources are retired.
-        moment: when the sources were taken away.
+        moment: when the sources were taken away or came.
+        joining: facts that were about something else until now, and join these with their sources.
     """
     believed = list(believed)
-    return _changes(believed, [claim for fact in believed for claim in _claims(fact)], moment, None)
-
-
-def adopt(believed: Iterable[Fact], fact: Fact, moment: datetime) -> FactChanges:
-    """Say what follows when a fact that was about something else joins the facts of one thing, with its sources."""
-    believed = list(believed)
-    claims = [claim for one in (*believed, fact) for claim in _claims(one)]
-    return _changes(believed, claims, moment, None)
+    return _changes(believed, [claim for fact in (*believed, *joining) for claim in _claims(fact)], moment, None)
 
 
 def without(fact: Fact, is_gone: Callable[[Source], bool]) -> Fact | None:
@@ -97,12 +91,7 @@ def without(fact: Fact, is_gone: Callable[[Source], bool]) -> Fact | None:
     kept = tuple(source for source in sources if not is_gone(source))
     if not kept:
         return None
-    episodes = [source.episode_id for source in kept if source.episode_id is not None]
-    quotes = [source.quote for source in kept if source.quote is not None]
-    return replace(
-        fact, sources=kept, origin=kept[-1].origin, source_episode_id=episodes[-1] if episodes else None,
-        quote=quotes[-1] if quotes else None, metadata=_metadata(kept),
-    )  # fmt: skip
+    return replace(fact, sources=kept, **_provenance(kept))
 
 
 def retired(fact: Fact, moment: datetime) -> Fact:
@@ -237,16 +226,8 @@ def _claims(fact: Fact) -> list[_Claim]:
     return [_Claim(fact, source) for source in fact.sources or (source_of(fact),)]
 
 
-def _time_line(claims: Sequence[_Claim]) -> list[_Span]:
-    """What holds when, in no particular order: the user's words first, the others' in the time that is left."""
-    by_user = _laid_out([claim for claim in claims if claim.source.origin == "user"])
-    by_others = _laid_out([claim for claim in claims if claim.source.origin != "user"])
-    for span in sorted(by_others, key=lambda span: span.start or EARLIEST):
-        _squeeze(span, by_user)
-    return by_user + by_others
-
-
 def _laid_out(claims: Sequence[_Claim]) -> list[_Span]:
+    """What holds when, going by these tellings alone, in no particular order."""
     begun: list[_Span] = []
     past: list[_Span] = []
     for claim in sorted(claims, key=lambda claim: claim.place):
@@ -316,10 +297,13 @@ def _changes(believed: Sequence[Fact], claims: Sequence[_Claim], moment: datetim
             new = _Claim(known.fact, _confirmed(known.source, new.source), new.fact)
         told.append(new)
     by_user = _laid_out([claim for claim in told if claim.source.origin == "user"])
-    told = [claim for claim in told if not _is_echo(claim, by_user)]
-    if new is not None and new not in told:
+    others = [claim for claim in told if claim.source.origin != "user" and not _is_echo(claim, by_user)]
+    if new is not None and new.source.origin != "user" and new not in others:
         return FactChanges()
-    return _written(believed, _time_line(told), moment, new)
+    by_others = _laid_out(others)
+    for span in sorted(by_others, key=lambda span: span.start or EARLIEST):
+        _squeeze(span, by_user)
+    return _written(believed, by_user + by_others, moment, new)
 
 
 def _is_contradicted(claim: _Claim, claims: Sequence[_Claim]) -> bool:
@@ -347,10 +331,20 @@ def _metadata(sources: Iterable[Source]) -> dict[str, Any]:
     return {name: value for source in sources for name, value in source.metadata.items()}
 
 
+def _provenance(sources: Sequence[Source]) -> dict[str, Any]:
+    """What a version says of where it is from: the last word of its tellings, given in order."""
+    episodes = [source.episode_id for source in sources if source.episode_id is not None]
+    quotes = [source.quote for source in sources if source.quote is not None]
+    return {
+        "origin": sources[-1].origin,
+        "source_episode_id": episodes[-1] if episodes else None,
+        "quote": quotes[-1] if quotes else None,
+        "metadata": _metadata(sources),
+    }
+
+
 def _is_echo(claim: _Claim, by_user: Sequence[_Span]) -> bool:
-    """Whether an agent or a tool says only what the user has said."""
-    if claim.source.origin == "user":
-        return False
+    """Whether what an agent or a tool says is only what the user has said."""
     moment = claim.start or claim.source.valid_until or EARLIEST
     return any(
         span.value == claim.value and (span.start or EARLIEST) <= moment and (span.end is None or moment <= span.end)
@@ -402,18 +396,13 @@ def _version(span: _Span, id_: str, old: Fact | None, new: _Claim | None, *, is_
     lead = next((claim.fact for claim in ordered if claim.fact is old), ordered[0].fact)
     first = min(ordered, key=lambda claim: claim.place)
     is_assumed = first.start is not None and first.source.valid_from is None and span.start == first.start
-    episodes = [claim.source.episode_id for claim in ordered if claim.source.episode_id is not None]
-    quotes = [claim.source.quote for claim in ordered if claim.source.quote is not None]
     return replace(
         lead,
         id=id_,
         valid_from=None if is_alone and is_assumed else span.start,
         valid_until=span.end,
         confidence=max(claim.source.confidence for claim in ordered),
-        source_episode_id=episodes[-1] if episodes else None,
-        metadata=_metadata([claim.source for claim in ordered]),
-        origin=ordered[-1].source.origin,
-        quote=quotes[-1] if quotes else None,
+        **_provenance([claim.source for claim in ordered]),
         told_at=lead.told_at if new is None else new.told.told_at or lead.told_at,
         sources=_kept(span),
         retired_at=None,

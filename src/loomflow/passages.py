@@ -1,4 +1,7 @@
-"""Passages: long text cut at sentence borders, so that a block can hold the sentence that matters and not the page."""
+"""Passages: long text cut at sentence borders, so that a block can hold the sentence that matters and not the page.
+
+Where only the beginning and the end of a text are wanted: `both_ends`.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,16 @@ def passages(text: str) -> list[tuple[int, int]]:
         end = sentence_end
     found.append((start, end))
     return [_stripped(text, *span) for span in found if text[slice(*span)].strip()]
+
+
+def both_ends(text: str, most: int, gap: str = " … ") -> str:
+    """The beginning and the end of a text that is longer than `most` characters, with `gap` between them.
+
+    >>> both_ends("from beginning to end", 8)
+    'from …  end'
+    """
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]}{gap}{text[len(text) - half :]}"
 
 
 def _sentence_ends(text: str) -> list[int]:

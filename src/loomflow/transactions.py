@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from .bitemporal import FactChanges, SingleValued, adopt, are_of_one_thing, retired, settle, supersede, told_times
+from .bitemporal import FactChanges, SingleValued, are_of_one_thing, retired, settle, supersede, told_times
 from .checks import EARLIEST
 from .errors import ConfigError
 from .items import Fact, new_id
@@ -137,7 +137,7 @@ def merging(subject: str, into: str, rules: Rules) -> FactScript[list[Fact]]:
     for fact in moved:
         renamed = replace(fact, subject=target)
         peers = yield from _peers(renamed, rules.single_valued)
-        changes = adopt(peers, renamed, moment)
+        changes = settle(peers, moment, joining=[renamed])
         yield changes
         written += changes.add
     yield from telling(Fact(source, SAME_AS, target), replace(rules, now=moment))

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from pydantic_ai import BinaryContent, Tool
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart
 
 from loomflow import Agent, ConfigError, ContextError, Episode, Fact, Memory, Tuning, estimate_tokens
 from loomflow.context.compaction import HEAD
 from loomflow.testing import Calls, ScriptedModel
 from tests.e2e.conftest import Wire
+from tests.exchanges import assert_paired
 from tests.openai_server import ToolCall
 
 HERE: dict[str, Any] = {"user_id": "ana", "session_id": "s"}
@@ -32,14 +33,7 @@ def texts(messages: list[ModelMessage]) -> list[str]:
 
 def assert_valid(messages: list[ModelMessage]) -> None:
     """Calls have their results right after them, and the last message is the user's or a result."""
-    open_calls: set[str] = set()
-    for message in messages:
-        if isinstance(message, ModelResponse):
-            assert not open_calls
-            open_calls = {part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart)}
-        else:
-            assert {part.tool_call_id for part in message.parts if isinstance(part, ToolReturnPart)} == open_calls
-            open_calls = set()
+    assert_paired(messages)
     assert isinstance(messages[-1], ModelRequest)
 
 

@@ -23,17 +23,6 @@ from tests.command_line import fill, in_memory, run
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 
 
-@pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where the commands of a test find their memory, which is not there yet."""
-    place = f"sqlite:{tmp_path / 'bot.db'}"
-    monkeypatch.setenv("LOOMFLOW_MEMORY", place)
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in ("OPENAI_API_KEY", "LOOMFLOW_EMBEDDER"):
-        monkeypatch.delenv(name, raising=False)
-    return place
-
-
 def commands() -> list[tuple[str, Any]]:
     """Every command and group, with the words that call it."""
 

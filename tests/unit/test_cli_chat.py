@@ -9,8 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import IO
 
 import pytest
@@ -18,7 +16,7 @@ from typer.testing import Result
 
 from loomflow import SessionMessage
 from loomflow.distill.background import CLOSE_SECONDS
-from tests.command_line import in_memory, run
+from tests.command_line import in_memory, run, wait_for
 from tests.openai_server import CHAT_PATH, Drop, Failure, Hang, OpenAIServer, ToolCall
 
 PATIENCE = 30.0
@@ -31,26 +29,10 @@ CHAT = (sys.executable, "-m", "loomflow", "chat")
 
 
 @pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where a chat finds its memory; no key is set."""
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "LOOMFLOW_MEMORY", "LOOMFLOW_EMBEDDER"):
-        monkeypatch.delenv(name, raising=False)
-    return f"sqlite:{tmp_path / 'bot.db'}"
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as listening:
-        yield listening
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Children take SIGINT as from a terminal, even where the tests themselves run with it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+def url(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where a chat finds its memory, if it is told so."""
+    monkeypatch.delenv("LOOMFLOW_MEMORY")
+    return url
 
 
 def chat(*args: str, said: str, status: int = 0) -> Result:
@@ -59,13 +41,6 @@ def chat(*args: str, said: str, status: int = 0) -> Result:
 
 def said_in(url: str, session: str, user: str | None = None) -> list[SessionMessage]:
     return in_memory(url, lambda memory: memory.session_messages(session, user_id=user))
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < give_up, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def start(url: str, *args: str) -> subprocess.Popen[str]:
@@ -164,7 +139,7 @@ def test_facts_are_learned_while_the_chat_waits_for_a_line(url: str, server: Ope
     server.reply("Nice.", TURIN)
     child = start(url, "--model", "local", "--base-url", server.base_url)
     stream_of(child.stdin).write(f"{SAID}\n")
-    wait_for(lambda: len(server.requests) == 2 and facts(url))
+    wait_for(lambda: len(server.requests) == 2 and facts(url), PATIENCE)
     status, printed, told = ended(child)
     assert (status, printed) == (0, "Nice.\n")
     assert len(told.splitlines()) == 2
@@ -252,7 +227,7 @@ def test_ctrl_c_interrupts_the_answer_and_the_session_stays_usable(
     child = start(url, "--model", "local", "--base-url", server.base_url)
     stdin, stdout = stream_of(child.stdin), stream_of(child.stdout)
     stdin.write("first\n")
-    wait_for(lambda: server.requests)
+    wait_for(lambda: server.requests, PATIENCE)
     child.send_signal(signal.SIGINT)
     stdin.write("second\n")
     assert stdout.readline() == "\n"
@@ -271,7 +246,7 @@ def test_ctrl_c_while_waiting_for_a_line_leaves(url: str, interruptible: None) -
     told.readline()
     assert told.readline().startswith("memory: ")
     child.send_signal(signal.SIGINT)
-    wait_for(lambda: child.poll() is not None)
+    wait_for(lambda: child.poll() is not None, PATIENCE)
     status, _, rest = ended(child)
     assert (status, rest) == (130, "")
 
@@ -293,10 +268,10 @@ def test_at_a_terminal_it_prompts_and_ctrl_d_leaves(url: str) -> None:
             screen += os.read(terminal, 4096).decode("utf-8", "replace")
         return text in screen
 
-    wait_for(lambda: is_shown("you> "))
+    wait_for(lambda: is_shown("you> "), PATIENCE)
     os.write(terminal, b"hello\n")
-    wait_for(lambda: is_shown("Echo: hello"))
-    wait_for(lambda: screen.count("you> ") == 2 or is_shown("never"))
+    wait_for(lambda: is_shown("Echo: hello"), PATIENCE)
+    wait_for(lambda: screen.count("you> ") == 2 or is_shown("never"), PATIENCE)
     os.write(terminal, b"\x04")
     assert child.wait(PATIENCE) == 0
     os.close(terminal)

@@ -8,10 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,31 +26,6 @@ READ = ToolCall("final_result", {"facts": [FACT], "blocks": [LINE]})
 """What a model reads out of each of the runs of these tests."""
 
 INVENTED = ToolCall("final_result", {"facts": [{**FACT, "quote": "Rome is where my sister lives"}], "blocks": []})
-
-
-@pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where the commands of a test find their memory, which is not there yet; no key is set."""
-    place = f"sqlite:{tmp_path / 'bot.db'}"
-    monkeypatch.setenv("LOOMFLOW_MEMORY", place)
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "LOOMFLOW_EMBEDDER"):
-        monkeypatch.delenv(name, raising=False)
-    return place
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as listening:
-        yield listening
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Children take SIGINT as from a terminal, even where the tests themselves run with it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def put(url: str, count: int, user: str | None = "alice") -> None:
@@ -95,13 +67,6 @@ def distill(*args: str, status: int = 0) -> Any:
 def start(*args: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "loomflow", "memory", "distill", *args]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < give_up, "it did not happen in time"
-        time.sleep(0.01)
 
 
 # To the end

@@ -17,14 +17,10 @@ UNUSABLE = "onnx:/nowhere/model"
 
 
 @pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where the commands of a test find their memory, which is not there yet; nothing says which embedder."""
-    place = f"sqlite:{tmp_path / 'bot.db'}"
-    monkeypatch.setenv("LOOMFLOW_MEMORY", place)
-    monkeypatch.setenv("COLUMNS", "80")
+def url(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the commands of a test find their memory, which is not there yet; there is a key."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-for-the-test")
-    monkeypatch.delenv("LOOMFLOW_EMBEDDER", raising=False)
-    return place
+    return url
 
 
 def unembedded(*args: str) -> int:

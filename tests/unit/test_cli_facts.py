@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,15 +25,10 @@ TEA = Fact("Alice", "likes", "tea", user_id="alice", id="tea", recorded_at=datet
 
 
 @pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def url(url: str) -> str:
     """Where the commands find a memory with some facts of one user."""
-    place = f"sqlite:{tmp_path / 'bot.db'}"
-    monkeypatch.setenv("LOOMFLOW_MEMORY", place)
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in ("OPENAI_API_KEY", "LOOMFLOW_EMBEDDER"):
-        monkeypatch.delenv(name, raising=False)
-    in_memory(place, lambda memory: memory.facts.append([PORTO, TEA, LISBON]))
-    return place
+    in_memory(url, lambda memory: memory.facts.append([PORTO, TEA, LISBON]))
+    return url
 
 
 def memory(*args: str, status: int = 0) -> Any:

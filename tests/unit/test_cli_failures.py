@@ -19,17 +19,6 @@ from tests.command_line import fill, in_memory, run
 HOSTILE = "[red]x[/red] \x1b[31mred\x1b]0;title\x07 \x9b2J :smile:"
 
 
-@pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where the commands of a test find their memory, which is not there yet."""
-    place = f"sqlite:{tmp_path / 'bot.db'}"
-    monkeypatch.setenv("LOOMFLOW_MEMORY", place)
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in ("OPENAI_API_KEY", "LOOMFLOW_EMBEDDER"):
-        monkeypatch.delenv(name, raising=False)
-    return place
-
-
 def process(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "loomflow", *args],

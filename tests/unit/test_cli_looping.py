@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
-import signal
 import threading
-from collections.abc import Iterator
 from typing import NoReturn
 
 import pytest
@@ -14,14 +12,6 @@ import pytest
 from loomflow.cli.looping import LoopThread
 
 PATIENCE = 30.0
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """SIGINT is as from a terminal, even where the tests themselves run with it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def test_what_a_coroutine_returns_or_raises_comes_back() -> None:

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +20,7 @@ import pytest
 from loomflow import Episode, Fact, Memory
 from loomflow.index import vectors
 from loomflow.reembedding import REEMBED_BATCH
-from tests.command_line import run
+from tests.command_line import run, wait_for
 from tests.openai_server import Failure, Hang, OpenAIServer
 from tests.tiny_onnx import lay_tiny
 
@@ -32,29 +32,16 @@ MANY = 3_000
 
 
 @pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where the commands of a test find their memory, which is not there yet; nothing says which embedder."""
-    place = f"sqlite:{tmp_path / 'bot.db'}"
-    monkeypatch.setenv("LOOMFLOW_MEMORY", place)
-    monkeypatch.setenv("COLUMNS", "80")
+def url(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the commands of a test find their memory, which is not there yet; there is a key."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-for-the-test")
-    monkeypatch.delenv("LOOMFLOW_EMBEDDER", raising=False)
-    return place
+    return url
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
-    with OpenAIServer() as listening:
-        monkeypatch.setenv("OPENAI_BASE_URL", listening.base_url)
-        yield listening
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Children take SIGINT as from a terminal, even where the tests themselves run with it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+def server(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+    return server
 
 
 @pytest.fixture
@@ -96,13 +83,6 @@ def numbers(url: str) -> list[int]:
 def start(*args: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "loomflow", "memory", "reembed", *args]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < give_up, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def stream_of(pipe: IO[str] | None) -> IO[str]:

@@ -10,7 +10,7 @@ import importlib
 import logging
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,7 +24,7 @@ from .memory_commands import chosen_users
 from .opening import DEFAULT_MODEL, ECHO, choose_model, existing_memory
 from .options import Anonymous, AsJson, BaseUrl, EmbedderName, MemoryUrl, OneUser
 from .progress import progress_bar
-from .refusals import Refusals
+from .refusals import LogFilter, Refusals
 from .stopping import Stopping
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def distill(
         raise typer.Exit(FAILED)
 
 
-class _Failures(logging.Filter):
+class _Failures(LogFilter):
     """While it is open, what the library logs about runs that failed is kept back, to be told at the end.
 
     Attributes:
@@ -98,13 +98,6 @@ class _Failures(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self.again: Counter[tuple[str, str]] = Counter()
-
-    def __enter__(self) -> Self:
-        logging.getLogger("loomflow").addFilter(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger("loomflow").removeFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether it is told as it is."""

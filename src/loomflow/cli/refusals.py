@@ -14,7 +14,18 @@ TOLD = 5
 """So many different reasons are told."""
 
 
-class Refusals(logging.Filter):
+class LogFilter(logging.Filter):
+    """A filter on what the library logs, while it is open."""
+
+    def __enter__(self) -> Self:
+        logging.getLogger("loomflow").addFilter(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("loomflow").removeFilter(self)
+
+
+class Refusals(LogFilter):
     """While it is open, what the library logs about such texts is kept back; a reason that is new is told.
 
     Attributes:
@@ -25,13 +36,6 @@ class Refusals(logging.Filter):
         super().__init__()
         self.count = 0
         self._told: set[str] = set()
-
-    def __enter__(self) -> Self:
-        logging.getLogger("loomflow").addFilter(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger("loomflow").removeFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether it is told as it is."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart, UserPromptPart
 
 from loomflow.checks import scrub
+from loomflow.passages import both_ends
 from loomflow.tokens import TokenCounter
 
 from .counting import message_tokens, messages_tokens
@@ -167,13 +168,13 @@ def conversation_text(messages: Sequence[ModelMessage], summary: str) -> str:
     for message in messages:
         for part in message.parts:
             if isinstance(part, UserPromptPart):
-                lines.append(f"User: {shortened(prompt_text(part.content))}")
+                lines.append(f"User: {both_ends(prompt_text(part.content), MAX_MESSAGE_CHARS)}")
             elif isinstance(part, ToolReturnPart):
-                lines.append(f"Result of {part.tool_name}: {shortened(part.model_response_str())}")
+                lines.append(f"Result of {part.tool_name}: {both_ends(part.model_response_str(), MAX_MESSAGE_CHARS)}")
             elif isinstance(part, ToolCallPart):
-                lines.append(f"Call of {part.tool_name}: {shortened(part.args_as_json_str())}")
+                lines.append(f"Call of {part.tool_name}: {both_ends(part.args_as_json_str(), MAX_MESSAGE_CHARS)}")
             elif isinstance(message, ModelResponse) and isinstance(text := getattr(part, "content", None), str):
-                lines.append(f"Assistant: {shortened(text)}")
+                lines.append(f"Assistant: {both_ends(text, MAX_MESSAGE_CHARS)}")
     return "\n".join(lines)
 
 
@@ -183,11 +184,3 @@ def _has_prompt(message: ModelMessage) -> bool:
 
 def _begins_turn(message: ModelMessage) -> bool:
     return isinstance(message, ModelRequest) and not any(isinstance(part, ToolReturnPart) for part in message.parts)
-
-
-def shortened(text: str, most: int = MAX_MESSAGE_CHARS) -> str:
-    """The beginning and the end of a text that is longer than `most` characters."""
-    if len(text) <= most:
-        return text
-    half = most // 2
-    return f"{text[:half]} … {text[-half:]}"

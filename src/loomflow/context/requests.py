@@ -30,8 +30,9 @@ from pydantic_ai.tools import ToolDefinition
 
 from loomflow.account import ContextAccount
 from loomflow.errors import ContextError
+from loomflow.passages import both_ends
 
-from .compaction import HEAD, Compaction, prompt_place, shortened
+from .compaction import HEAD, Compaction, prompt_place
 from .counting import definitions_tokens, messages_tokens, result_tokens
 from .limits import UNKNOWN_WINDOW, Limits
 from .paging import PAGING_TOOL
@@ -135,18 +136,22 @@ class RunModel(WrapperModel):
         plan, limits = self._plan, self._plan.limits
         whole = self._with_short_results(self._sendable(messages))
         place = prompt_place(whole, plan.run_id)
-        spare = self._tokens_beside(parameters)
+        beside = self._beside(parameters)
         if limits.compact_at is not None:
             sent = plan.compaction.applied(whole, place)
-            least = spare + messages_tokens([whole[place], *whole[max(place + 1, len(whole) - 2) :]], limits.count)
+            least = beside.total + messages_tokens(
+                [whole[place], *whole[max(place + 1, len(whole) - 2) :]], limits.count
+            )
             can_fit = limits.window is None or least <= limits.window
-            if can_fit and spare + messages_tokens(sent, limits.count) > limits.compact_at:
-                await plan.compaction.compact(whole, place, spare, limits.compact_at, limits.count, self._summarise)
-        plan.account = self._account(whole, place, parameters)
+            if can_fit and beside.total + messages_tokens(sent, limits.count) > limits.compact_at:
+                await plan.compaction.compact(
+                    whole, place, beside.total, limits.compact_at, limits.count, self._summarise
+                )
+        plan.account = self._account(beside, whole, place)
         over = plan.account.total - (limits.compact_at or limits.window or plan.account.total)
         if over > 0:
             whole = self._squeezed(whole, over)
-            plan.account = replace(self._account(whole, place, parameters), requests=plan.account.requests)
+            plan.account = self._account(beside, whole, place)
         if limits.window is not None and plan.account.total > limits.window:
             raise _too_large(plan.account)
         sent = plan.compaction.applied(_with_tail(whole, place, plan.tail), place)
@@ -157,9 +162,9 @@ class RunModel(WrapperModel):
     async def _summarise(self, instructions: str, text: str) -> object:
         window = self._plan.limits.window or UNKNOWN_WINDOW
         room = int(window * SUMMARISED_SHARE)
-        text = shortened(text, room * CHARS_A_TOKEN)
+        text = both_ends(text, room * CHARS_A_TOKEN)
         while (cost := self._plan.limits.count(text)) > room and len(text) > CHARS_A_TOKEN:
-            text = shortened(text, min(len(text) * room // cost, len(text) * 9 // 10))
+            text = both_ends(text, min(len(text) * room // cost, len(text) * 9 // 10))
         summariser = PydanticAgent(instructions=instructions, retries=0)  # an empty answer is not asked for again
         return (await summariser.run(text, model=self.wrapped)).output
 
@@ -215,37 +220,35 @@ class RunModel(WrapperModel):
         self._plan.shortened[key] = (original, short)
         return short
 
-    def _tokens_beside(self, parameters: ModelRequestParameters) -> int:
-        count = self._plan.limits.count
-        instructions = sum(count(part.content) for part in parameters.instruction_parts or ())
-        memory = count(self._plan.system) + count(self._plan.tail)
-        return instructions + memory + definitions_tokens(_shown_tools(parameters), count)
-
-    def _account(
-        self, messages: Sequence[ModelMessage], place: int, parameters: ModelRequestParameters
-    ) -> ContextAccount:
-        plan, limits, done = self._plan, self._plan.limits, self._plan.compaction
-        count = limits.count
+    def _beside(self, parameters: ModelRequestParameters) -> ContextAccount:
+        """The account of the next request, as far as it does not depend on the messages."""
+        plan, limits, count = self._plan, self._plan.limits, self._plan.limits.count
         memory = count(plan.system) + count(plan.tail)
-        after = place + 1 + done.transcript
-        sent = [*messages[done.history : place + 1], *messages[after:]]
-        short = {id(part) for _, part in plan.shortened.values()}
         shown = _shown_tools(parameters)
         return ContextAccount(
             instructions=sum(count(part.content) for part in parameters.instruction_parts or ()),
             blocks=min(plan.pinned_tokens, memory),
             recall=max(memory - plan.pinned_tokens, 0),
-            summary=messages_tokens([done.message()], count) if done.summary else 0,
-            history=messages_tokens(messages[done.history : place], count),
-            prompt=messages_tokens(messages[place : place + 1], count),
-            transcript=messages_tokens(messages[after:], count),
             tools=definitions_tokens(shown, count),
             window=limits.window,
             compact_at=limits.compact_at,
             requests=plan.account.requests + 1,
+            deferred=len(parameters.function_tools) + len(parameters.output_tools) - len(shown),
+        )
+
+    def _account(self, beside: ContextAccount, messages: Sequence[ModelMessage], place: int) -> ContextAccount:
+        plan, count, done = self._plan, self._plan.limits.count, self._plan.compaction
+        after = place + 1 + done.transcript
+        sent = [*messages[done.history : place + 1], *messages[after:]]
+        short = {id(part) for _, part in plan.shortened.values()}
+        return replace(
+            beside,
+            summary=messages_tokens([done.message()], count) if done.summary else 0,
+            history=messages_tokens(messages[done.history : place], count),
+            prompt=messages_tokens(messages[place : place + 1], count),
+            transcript=messages_tokens(messages[after:], count),
             compactions=done.count,
             shortened=sum(id(part) in short for message in sent for part in message.parts),
-            deferred=len(parameters.function_tools) + len(parameters.output_tools) - len(shown),
         )
 
     def _with_block(self, parameters: ModelRequestParameters) -> ModelRequestParameters:

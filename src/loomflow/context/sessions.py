@@ -40,6 +40,7 @@ from loomflow.tokens import TokenCounter, estimate_tokens
 from loomflow.turns import is_first_try, said, without_retries
 
 from .counting import messages_tokens
+from .wire import is_blank_answer
 
 logger = logging.getLogger("loomflow")
 
@@ -166,7 +167,7 @@ def repair(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
     for message in messages:
         if isinstance(message, ModelResponse):
             mended += _closing(open_calls)
-            parts = [part for part in message.parts if not _is_empty(part)]
+            parts = [part for part in message.parts if not is_blank_answer(part)]
             open_calls = {part.tool_call_id: part for part in parts if isinstance(part, ToolCallPart)}
             mended += [replace(message, parts=parts)] if _says_something(parts) else []
             continue
@@ -223,21 +224,17 @@ def _closing(open_calls: dict[str, ToolCallPart]) -> list[ModelMessage]:
     return [ModelRequest(parts=parts)]
 
 
-def _is_empty(part: ModelResponsePart) -> bool:
-    return isinstance(part, TextPart) and not part.content.strip()
-
-
 def _says_something(parts: Sequence[ModelResponsePart]) -> bool:
     return any(not isinstance(part, ThinkingPart) for part in parts)
 
 
-def _is_result(part: ModelRequestPart) -> bool:
+def _is_result(part: ModelRequestPart | ModelResponsePart) -> TypeGuard[ToolReturnPart]:
     """Whether a part is what a tool really returned, and not a note that it failed or was not let run."""
     return isinstance(part, ToolReturnPart) and part.outcome == "success"
 
 
 def _is_result_of_others(part: ModelRequestPart | ModelResponsePart) -> TypeGuard[ToolReturnPart]:
-    return isinstance(part, ToolReturnPart) and part.outcome == "success" and part.tool_name not in MEMORY_TOOLS
+    return _is_result(part) and part.tool_name not in MEMORY_TOOLS
 
 
 def _belongs(part: ModelRequestPart, open_calls: dict[str, ToolCallPart]) -> bool:

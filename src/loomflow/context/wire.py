@@ -46,7 +46,7 @@ def acceptable(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
     used: set[str] = set()
     kept: list[ModelMessage] = []
     for message in messages:
-        parts = [_filled(part) for part in message.parts if not _is_blank_answer(part)]
+        parts = [_filled(part) for part in message.parts if not is_blank_answer(part)]
         kept.append(replace(message, parts=[_identified(part, ids, used) for part in parts]))
     return kept
 
@@ -134,7 +134,8 @@ def _named(item: Any, kinds: tuple[str, ...]) -> Any:
     return f"[{item.media_type}]"
 
 
-def _is_blank_answer(part: Any) -> bool:
+def is_blank_answer(part: Any) -> bool:
+    """Whether a part of an answer is text without a word, which providers refuse."""
     return isinstance(part, TextPart) and not part.content.strip()
 
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from pydantic_ai import Agent as PydanticAgent
 
 from loomflow.context.engine import models_of
+from loomflow.passages import both_ends
 
 from .statements import BlockAddition, Reading, Said, Statement
 
@@ -123,17 +124,16 @@ class Extractor:
 
 def turn_text(said: Said, at: datetime) -> str:
     """A turn as the model gets it: JSON, so that no text in it can pass for another part."""
-    turn: dict[str, Any] = {"date": f"{at:%Y-%m-%d}", "weekday": WEEKDAYS[at.weekday()], "user": _shortened(said.user)}
+    turn: dict[str, Any] = {
+        "date": f"{at:%Y-%m-%d}",
+        "weekday": WEEKDAYS[at.weekday()],
+        "user": both_ends(said.user, MAX_SAID_CHARS),
+    }
     if said.agent.strip():
-        turn["assistant"] = _shortened(said.agent)
+        turn["assistant"] = both_ends(said.agent, MAX_SAID_CHARS)
     if said.tools:
-        turn["tools"] = [_shortened(text, MAX_TOOL_CHARS) for text in said.tools[-MAX_TOOLS:]]
+        turn["tools"] = [both_ends(text, MAX_TOOL_CHARS) for text in said.tools[-MAX_TOOLS:]]
     return json.dumps(turn, ensure_ascii=False, indent=1)
-
-
-def _shortened(text: str, most: int = MAX_SAID_CHARS) -> str:
-    """The beginning and the end of a long text."""
-    return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
 def _reading(learned: Learned) -> Reading:

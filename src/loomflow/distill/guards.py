@@ -41,7 +41,7 @@ from loomflow.words import normal_form, saying, says_something
 from . import empty_words, orders, secret_forms
 from .dates import moment_from
 from .places import NOWHERE, Finding, where_said
-from .statements import BlockAddition, Reading, Refused, Said, Statement
+from .statements import USER_NAMES, BlockAddition, Reading, Refused, Said, Statement
 from .turn_text import INVISIBLE, WORD, Side, prepared, sides_of
 
 MAX_FACTS_A_RUN = 12
@@ -175,7 +175,7 @@ def _checked_fact(fact: Statement, sides: Sequence[Side]) -> tuple[Origin, Findi
     )
     if fault:
         return fact.said_by, fault
-    is_users = normal_form(fact.subject) in orders.USER_NAMES
+    is_users = normal_form(fact.subject) in USER_NAMES
     is_preference = is_users and bool(orders.PREFERENCE.search(predicate_key(fact.predicate)))
     ordered = sorted(sides, key=lambda side: side.origin != fact.said_by)
     found = where_said(fact.quote, fact.object, ordered, is_preference=is_preference, is_end=fact.change != "states")

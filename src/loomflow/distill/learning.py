@@ -15,10 +15,9 @@ from loomflow.transactions import Rules, canonical, correction, telling
 from loomflow.words import normal_form
 
 from .dates import moment_from, moment_until
-from .statements import Statement
+from .statements import USER_NAMES, Statement
 
 USER = "user"
-USER_NAMES = frozenset("user|the user|i|me|myself".split("|"))
 
 
 def learning(statements: Iterable[Statement], episode: Episode, rules: Rules) -> FactScript[list[Fact]]:

@@ -155,7 +155,6 @@ AGENT_NAMES = frozenset(
     for article in ("", "the ")
     for name in "you assistant agent ai model bot chatbot system llm".split()
 )
-USER_NAMES = frozenset(("user", "the user", "i", "me", "myself"))
 DUTY = re.compile(
     r"(?:must|should|shall|has to|have to|needs to|is required to|is instructed to|will always|will never)\b"
 )

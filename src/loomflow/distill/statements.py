@@ -7,6 +7,9 @@ from typing import Literal
 
 from loomflow.items import Origin
 
+USER_NAMES = frozenset("user|the user|i|me|myself".split("|"))
+"""Subjects by which a model means the user, in normal form."""
+
 Change = Literal["states", "corrects", "ends"]
 Reason = Literal[
     "blank",

@@ -16,6 +16,7 @@ from loomflow.embedding import check_vectors
 from loomflow.index.questions import without_names
 from loomflow.index.subjects import Subjects
 from loomflow.items import Episode, EpisodeMatch, Fact, FactMatch, MemoryBlock
+from loomflow.passages import both_ends
 from loomflow.ports import NOT_EMBEDDED, Embedded, Embedder, Found, Names, Passage, Search, Store
 from loomflow.words import query_terms
 
@@ -77,6 +78,23 @@ class PassageCandidates:
     problems: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question as it is searched for.
+
+    Attributes:
+        question: with the other names of those whom it names.
+        about: its text without the names of speakers.
+        query: that text, embedded.
+        names: who is who.
+    """
+
+    question: Question
+    about: str
+    query: Embedded
+    names: Names
+
+
 def search_for(question: Question, query: Embedded, depth: int = DEPTH) -> Search:
     """The search that a question asks for, without what is in the chat history and the facts that came from there."""
     text = _shortened(question.text)
@@ -118,26 +136,22 @@ async def recall(
     Raises:
         TypeError: the store returned something else than its port promises, which is a bug.
     """
-    read, problems = await _guarded(store.blocks(question.user_id, at=question.at), "working blocks", timeout)
-    blocks = () if read is FAILED else _expect_blocks(read)
+    blocks, problems = await _blocks(store, question, timeout)
     if not question.text.strip():
         return Candidates(blocks, problems=problems)
-    names, failures = await _names(store, question, timeout)
-    question = known_otherwise(question, names)
-    about = without_names(question.text, names.speakers)
-    query, not_embedded = await embed_query(embedder, about, timeout)
-    problems += failures + not_embedded
+    asked, failures = await _understood(store, embedder, question, timeout)
+    problems += failures
     facts: tuple[FactMatch, ...] = ()
     episodes: tuple[EpisodeMatch, ...] = ()
     depth = max(DEPTH, max_facts, max_episodes)
     deepest = depth * DEEPER
     while depth <= deepest:
-        search = search_for(question, query, depth)
+        search = search_for(asked.question, asked.query, depth)
         found, failures = await _guarded(store.search(question.user_id, search), "facts and episodes", timeout)
         if found is FAILED:
             return Candidates(blocks, problems=problems + failures)
         found_episodes, found_facts = _checked(found)
-        fused = list(fuse_facts(found_facts, question.text, own_names(question, names)))
+        fused = list(fuse_facts(found_facts, asked.question.text, own_names(question, asked.names)))
         facts, enough_facts = distinct(fused, max_facts, lambda match: match.fact.text)
         enough_facts = enough_facts and not _is_crowded(fused, max_facts)
         episodes, enough = distinct(fuse_episodes(found_episodes), max_episodes, lambda match: match.episode.text)
@@ -157,18 +171,16 @@ async def recall_passages(
     half_life_days: float | None,
 ) -> PassageCandidates:
     """Find the blocks, and the passages and facts for a question that are worth `chars` characters; see `recall`."""
-    read, problems = await _guarded(store.blocks(question.user_id, at=question.at), "working blocks", timeout)
-    blocks = () if read is FAILED else _expect_blocks(read)
+    blocks, problems = await _blocks(store, question, timeout)
     if not question.text.strip():
         return PassageCandidates(blocks, problems=problems)
-    names, failures = await _names(store, question, timeout)
-    question = known_otherwise(question, names)
-    about = without_names(question.text, names.speakers)
-    query, not_embedded = await embed_query(embedder, about, timeout)
-    problems += failures + not_embedded
+    asked, failures = await _understood(store, embedder, question, timeout)
+    problems += failures
     search = replace(
-        search_for(question, query), words=tuple(query_terms(_shortened(about))), half_life_days=half_life_days
-    )  # fmt: skip
+        search_for(asked.question, asked.query),
+        words=tuple(query_terms(_shortened(asked.about))),
+        half_life_days=half_life_days,
+    )
     wanted = chars
     while True:
         found, failures = await _guarded(
@@ -184,10 +196,21 @@ async def recall_passages(
         wanted *= DEEPER  # repetitions fill the list: what is behind them is wanted too
 
 
-async def _names(store: Store, question: Question, timeout: float) -> tuple[Names, tuple[str, ...]]:
-    """Who is who. The vector search goes without the names of speakers, as nearly every line is near to them."""
-    names, failures = await _guarded(store.names(question.user_id, at=question.at), "names", timeout)
-    return Names() if names is FAILED else _expect_names(names), failures
+async def _blocks(store: Store, question: Question, timeout: float) -> tuple[tuple[MemoryBlock, ...], tuple[str, ...]]:
+    read, problems = await _guarded(store.blocks(question.user_id, at=question.at), "working blocks", timeout)
+    return () if read is FAILED else _expect_blocks(read), problems
+
+
+async def _understood(
+    store: Store, embedder: Embedder | None, question: Question, timeout: float
+) -> tuple[_Asked, tuple[str, ...]]:
+    """What is asked for. The vector search goes without the names of speakers, as nearly every line is near to them."""
+    read, failures = await _guarded(store.names(question.user_id, at=question.at), "names", timeout)
+    names = Names() if read is FAILED else _expect_names(read)
+    question = known_otherwise(question, names)
+    about = without_names(question.text, names.speakers)
+    query, not_embedded = await embed_query(embedder, about, timeout)
+    return _Asked(question, about, query, names), failures + not_embedded
 
 
 def own_names(question: Question, names: Names) -> list[str]:
@@ -296,7 +319,4 @@ def _logged(what: str, error: Exception) -> str:
 
 
 def _shortened(text: str) -> str:
-    if len(text) <= MAX_QUERY_CHARS:
-        return text
-    half = MAX_QUERY_CHARS // 2
-    return f"{text[:half]}\n{text[-half:]}"
+    return both_ends(text, MAX_QUERY_CHARS, "\n")

@@ -21,6 +21,7 @@ from pydantic_ai.messages import (
 from loomflow.context.compaction import HEAD, Compaction, conversation_text, plan, prompt_place
 from loomflow.context.counting import messages_tokens
 from loomflow.tokens import estimate_tokens
+from tests.exchanges import assert_paired
 
 RUN = "run"
 
@@ -61,20 +62,6 @@ async def compact(done: Compaction, messages: Sequence[ModelMessage], limit: int
     place = prompt_place(messages, RUN)
     await done.compact(messages, place, 0, limit, estimate_tokens, summariser(list(answers), seen))
     return seen
-
-
-def assert_valid(messages: Sequence[ModelMessage]) -> None:
-    """Both sides of every call are there, in order, with nothing between them."""
-    open_calls: set[str] = set()
-    for message in messages:
-        if isinstance(message, ModelResponse):
-            assert not open_calls
-            open_calls = {part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart)}
-        else:
-            returned = {part.tool_call_id for part in message.parts if isinstance(part, ToolReturnPart)}
-            assert returned == open_calls
-            open_calls = set()
-    assert not open_calls
 
 
 def test_the_prompt_is_that_of_the_run() -> None:
@@ -128,7 +115,7 @@ async def test_summaries_are_merged_and_not_piled_up() -> None:
     assert [done.summary, done.count] == ["second", 2]
     assert conversation_text(applied[:1], "") == f"User: {HEAD}second"
     assert applied[1:] == [messages[4], *call_messages(messages, "c3")]
-    assert_valid(applied)
+    assert_paired(applied)
 
 
 def call_messages(messages: Sequence[ModelMessage], id_: str) -> list[ModelMessage]:
@@ -182,7 +169,7 @@ def test_whatever_is_taken_calls_keep_their_results_and_the_prompt_stays(
     history, transcript = plan(messages, prompt, (0, 0), limit, estimate_tokens)
     done = Compaction(summary="s", history=history, transcript=transcript)
     applied = done.applied(messages, prompt)
-    assert_valid(applied)
+    assert_paired(applied)
     assert messages[prompt] in applied
     assert applied[-1] == messages[-1]
     if calls:
