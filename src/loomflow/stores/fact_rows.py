@@ -1,8 +1,7 @@
-"""Rows of facts in SQLite: listing them, and carrying out a change of them step by step."""
+"""Rows of facts: listing them, and carrying out a change of them step by step."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 
 from loomflow.bitemporal import FactChanges
@@ -13,18 +12,14 @@ from loomflow.predicates import predicate_key
 from loomflow.words import normal_form
 
 from . import segments
-from .queries import queries
+from .database import Database, Owner
 from .rows import fact_columns, fact_of
 from .searching import Searcher
 from .segments import FACT, Indexed
 
-SQL = queries("sqlite")
-
-Connection = sqlite3.Connection
-
 
 def carry_out(
-    db: Connection, searcher: Searcher, user_no: int, user: str | None, script: FactScript[Result],
+    db: Database, searcher: Searcher, owner: Owner, user: str | None, script: FactScript[Result],
     embedded: Mapping[str, Embedded],
 ) -> tuple[Result, bool]:  # fmt: skip
     """Do what a script asks for; the rows that it adds are indexed together at the end."""
@@ -34,36 +29,36 @@ def carry_out(
         try:
             step = next(script) if answer is None else script.send(answer)
         except StopIteration as stop:
-            return stop.value, segments.add(db, user_no, FACT, list(added.values()))
+            return stop.value, segments.add(db, owner, FACT, list(added.values()))
         if isinstance(step, FactFilter):
-            answer = list_facts(db, user_no, user, step)
+            answer = list_facts(db, owner, user, step)
         else:
             answer = []
-            _write_changes(db, searcher, user_no, step, embedded, added)
+            _write_changes(db, searcher, owner, step, embedded, added)
 
 
 def _write_changes(
-    db: Connection, searcher: Searcher, user_no: int, changes: FactChanges, embedded: Mapping[str, Embedded],
+    db: Database, searcher: Searcher, owner: Owner, changes: FactChanges, embedded: Mapping[str, Embedded],
     added: dict[int, Indexed],
 ) -> None:  # fmt: skip
     before: dict[str, int] = {}
     for old in changes.retire:
-        for (number,) in db.execute(SQL["retire_fact"], fact_columns(old, user_no)).fetchall():
+        for (number,) in db.run("retire_fact", fact_columns(old, owner)).fetchall():
             before[old.text] = number
     for version in changes.add:
-        (number,) = db.execute(SQL["add_fact"], fact_columns(version, user_no)).fetchone()
+        (number,) = db.run("add_fact", fact_columns(version, owner)).fetchone()
         known: Sequence[Embedded] = ()
         if (same := before.get(version.text)) is not None:
-            known = added[same].embedded if same in added else searcher.vectors_of(db, user_no, FACT, same)
+            known = added[same].embedded if same in added else searcher.vectors_of(db, owner, FACT, same)
         new = embedded.get(version.text)
         if new is not None and new.vector is not None:
             known = [*(one for one in known if one.embedder != new.embedder), new]
         added[number] = Indexed(number, version, known)
 
 
-def list_facts(db: Connection, user_no: int | None, user: str | None, which: FactFilter) -> list[Fact]:
+def list_facts(db: Database, owner: Owner | None, user: str | None, which: FactFilter) -> list[Fact]:
     values = {
-        "user_no": user_no,
+        "owner": owner,
         "id": which.id,
         "subject_key": None if which.subject is None else normal_form(which.subject),
         "predicate_key": None if which.predicate is None else predicate_key(which.predicate),
@@ -78,4 +73,4 @@ def list_facts(db: Connection, user_no: int | None, user: str | None, which: Fac
     else:
         is_of_thing = which.id is None and which.subject is not None and which.predicate is not None
         query = "believed_of_thing" if is_of_now and is_of_thing else "list_facts"
-    return [fact_of(row, user) for row in db.execute(SQL[query], values)]
+    return [fact_of(row, user) for row in db.run(query, values)]

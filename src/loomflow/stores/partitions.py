@@ -13,6 +13,8 @@ from loomflow.errors import StoreError
 from loomflow.index import segments, vectors
 from loomflow.index.partition import Partition, VectorColumn
 
+from .rows import Owner
+
 CACHE_BYTES = 512 * 1024 * 1024
 OVERHEAD = 12 * 1024
 """What a partition takes beside the data in it."""
@@ -39,14 +41,14 @@ class Partitions:
         self._limit = limit
         self._nbytes = 0
         self._lock = threading.Lock()
-        self._entries: OrderedDict[tuple[int, int], _Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[Owner, int], _Entry] = OrderedDict()
 
     @contextmanager
-    def opened(self, key: tuple[int, int], epoch: int, read: ReadSegments) -> Generator[Partition]:
+    def opened(self, key: tuple[Owner, int], epoch: int, read: ReadSegments) -> Generator[Partition]:
         """The partition of a user and kind as the database has it, for the time of the block.
 
         Args:
-            key: the user's number, and the kind.
+            key: what stands for the user, and the kind.
             epoch: the user's present epoch in the database.
             read: reads segments that are not in memory yet.
         """
@@ -87,7 +89,7 @@ class Partitions:
             self._entries.clear()
             self._nbytes = 0
 
-    def _drop(self, key: tuple[int, int], entry: _Entry) -> None:
+    def _drop(self, key: tuple[Owner, int], entry: _Entry) -> None:
         with self._lock:
             if self._entries.get(key) is entry:
                 del self._entries[key]

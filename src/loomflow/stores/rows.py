@@ -14,6 +14,9 @@ from loomflow.ports import Item, OpenRun, Turn
 from loomflow.predicates import fact_key
 from loomflow.words import normal_form
 
+Owner = int | str
+"""What stands for a user in the rows that are theirs: a number, or their id itself."""
+
 Row = Sequence[Any]
 Frozen = TypeVar("Frozen")
 
@@ -46,10 +49,10 @@ def block_of(row: Row, user: str | None) -> MemoryBlock:
     return MemoryBlock(name, content, user_id=user, updated_at=from_micros(updated_at), version=version)
 
 
-def episode_columns(episode: Episode, user_no: int, turn: int) -> dict[str, object]:
+def episode_columns(episode: Episode, owner: Owner, turn: int) -> dict[str, object]:
     """The columns of an episode whose id and time are set."""
     return {
-        "user_no": user_no,
+        "owner": owner,
         "id": episode.id,
         "session_id": episode.session_id,
         "turn": turn,
@@ -82,11 +85,11 @@ def turn_of(row: Row, user: str | None) -> Turn:
     return Turn(interrupted=run, messages=messages)
 
 
-def fact_columns(fact: Fact, user_no: int) -> dict[str, object]:
+def fact_columns(fact: Fact, owner: Owner) -> dict[str, object]:
     """The columns of a version of a fact."""
     subject_key, predicate_key = fact_key(fact)
     return {
-        "user_no": user_no,
+        "owner": owner,
         "id": fact.id,
         "subject": fact.subject,
         "predicate": fact.predicate,

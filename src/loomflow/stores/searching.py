@@ -1,16 +1,15 @@
-"""Searching in SQLite: the partitions in memory, and the rows of what they find."""
+"""Searching: the partitions in memory, and the rows of what they find."""
 
 from __future__ import annotations
 
 import json
 import logging
-import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from itertools import islice
 from operator import itemgetter
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,14 +23,13 @@ from loomflow.moments import to_micros
 from loomflow.ports import Embedded, Item, Passage, Search
 
 from . import segments
+from .database import Database, Owner
 from .partitions import Partitions
-from .queries import queries
 from .rows import Row
 from .segments import EPISODE, FACT, KINDS
 
 logger = logging.getLogger("loomflow")
 
-SQL: Final = queries("sqlite")
 ENOUGH = 8
 """With so many facts about whom a question is about, a ranking is not searched for more of them."""
 
@@ -39,7 +37,6 @@ MAX_COMPARED = 10_000
 FACT_CHARS = 120
 """What a fact counts beside its text: facts are short, and a block is not to be chosen from hundreds of them."""
 
-Connection = sqlite3.Connection
 Ranked = TypeVar("Ranked", int, tuple[int, float])
 
 
@@ -48,21 +45,21 @@ class Searcher:
 
     def __init__(self) -> None:
         self._partitions = Partitions()
-        self._compared: set[tuple[int, ...]] = set()
+        self._compared: set[tuple[Owner, int, int, int]] = set()
 
     def clear(self) -> None:
         """Drop what is in memory."""
         self._partitions.clear()
 
     def ranked(
-        self, db: Connection, kind: int, user_no: int, search: Search, now: datetime
+        self, db: Database, kind: int, owner: Owner, search: Search, now: datetime
     ) -> tuple[dict[int, Row], tuple[int, ...], tuple[tuple[int, float], ...]]:
         """The rows that a search finds by words and by vector, and both rankings."""
-        wanted = _Wanted(db, kind, user_no, search, now)
-        with self._opened(db, user_no, kind) as partition:
-            column = self._query_column(db, user_no, kind, partition, search.query)
-            hidden = self._hidden(db, kind, user_no, partition, search)
-            about = self._about(db, kind, user_no, partition, search)
+        wanted = _Wanted(db, kind, owner, search, now)
+        with self._opened(db, owner, kind) as partition:
+            column = self._query_column(db, owner, kind, partition, search.query)
+            hidden = self._hidden(db, kind, owner, partition, search)
+            about = self._about(db, kind, owner, partition, search)
 
             def by_words(hidden: Mask | None) -> dict[int, None]:
                 ranked = searching.by_words(partition, search, hidden)
@@ -81,18 +78,18 @@ class Searcher:
         return wanted.rows, tuple(lexical), tuple(near.items())
 
     def best_passages(
-        self, db: Connection, kind: int, user_no: int, search: Search, now: datetime
+        self, db: Database, kind: int, owner: Owner, search: Search, now: datetime
     ) -> list[tuple[searching.Hit, Row]]:
         """The best passages of a kind with their rows, until there are `search.chars` characters of them."""
-        wanted = _Wanted(db, kind, user_no, search, now)
+        wanted = _Wanted(db, kind, owner, search, now)
         found: list[tuple[searching.Hit, Row]] = []
         chars = 0
-        with self._opened(db, user_no, kind) as partition:
-            column = self._query_column(db, user_no, kind, partition, search.query)
-            hidden = self._hidden(db, kind, user_no, partition, search)
+        with self._opened(db, owner, kind) as partition:
+            column = self._query_column(db, owner, kind, partition, search.query)
+            hidden = self._hidden(db, kind, owner, partition, search)
             for hits in searching.passages(
                 partition, column, search, hidden, search.at or now, are_facts=kind == FACT,
-                about=self._about(db, kind, user_no, partition, search),
+                about=self._about(db, kind, owner, partition, search),
             ):  # fmt: skip
                 wanted.check([hit.number for hit in hits])
                 for hit in hits:
@@ -103,50 +100,50 @@ class Searcher:
                     break
         return found
 
-    def _about(self, db: Connection, kind: int, user_no: int, partition: Partition, search: Search) -> About:
+    def _about(self, db: Database, kind: int, owner: Owner, partition: Partition, search: Search) -> About:
         """Whom a question is about, of the subjects of facts."""
         if kind != FACT or not search.text or not partition.size:
             return NOBODY
-        user = {"user_no": user_no, "at": to_micros(search.at)}
-        names = db.execute(SQL["user_names" if search.at is None else "user_names_at"], user)
-        own = [name for (name,) in (*db.execute(SQL["user_id"], user), *names) if name is not None]
+        user = {"owner": owner, "at": to_micros(search.at)}
+        names = db.run("user_names" if search.at is None else "user_names_at", user)
+        own = [name for (name,) in (*db.run("user_id", user), *names) if name is not None]
         return partition.subjects.asked(search.text, own, searching.names_there(partition, search))
 
-    def _hidden(self, db: Connection, kind: int, user_no: int, partition: Partition, search: Search) -> Any:
+    def _hidden(self, db: Database, kind: int, owner: Owner, partition: Partition, search: Search) -> Any:
         if kind == FACT:  # what else hides a fact stands in its row
             return searching.hidden_items(partition, Search(at=search.at))
-        ids = {"user_no": user_no, "ids": json.dumps(sorted(search.without_ids))}
-        numbers = [number for (number,) in db.execute(SQL["episode_numbers"], ids)] if search.without_ids else []
+        ids = {"owner": owner, "ids": json.dumps(sorted(search.without_ids))}
+        numbers = [number for (number,) in db.run("episode_numbers", ids)] if search.without_ids else []
         return searching.hidden_items(partition, search, numbers)
 
-    def _opened(self, db: Connection, user_no: int, kind: int) -> AbstractContextManager[Partition]:
-        (epoch,) = db.execute(SQL["epoch"], {"user_no": user_no}).fetchone()
-        return self._partitions.opened((user_no, kind), epoch, segments.reader(db, user_no, kind))
+    def _opened(self, db: Database, owner: Owner, kind: int) -> AbstractContextManager[Partition]:
+        (epoch,) = db.run("epoch", {"owner": owner}).fetchone()
+        return self._partitions.opened((owner, kind), epoch, segments.reader(db, owner, kind))
 
     def _column(
         self,
-        db: Connection,
-        user_no: int,
+        db: Database,
+        owner: Owner,
         kind: int,
         partition: Partition,
         embedder: int,
         dimensions: int | None = None,
     ) -> VectorColumn | None:
         """The vectors of an embedder, of the dimensions that it made last if none are given; None if it made none."""
-        dimensions = dimensions or segments.newest_dimensions(db, user_no, kind, embedder)
+        dimensions = dimensions or segments.newest_dimensions(db, owner, kind, embedder)
         if dimensions is None:
             return None
-        return self._partitions.column(partition, embedder, dimensions, segments.reader(db, user_no, kind))
+        return self._partitions.column(partition, embedder, dimensions, segments.reader(db, owner, kind))
 
     def _query_column(
-        self, db: Connection, user_no: int, kind: int, partition: Partition, query: Embedded
+        self, db: Database, owner: Owner, kind: int, partition: Partition, query: Embedded
     ) -> VectorColumn | None:
         """The vectors that a question can be compared with; None if it has no vector."""
         if query.vector is None or vectors.normalised(query.vector) is None:
             return None
         embedder = segments.embedder_no(db, query.embedder)
-        column = self._column(db, user_no, kind, partition, embedder, len(query.vector))
-        key = (user_no, kind, embedder, len(query.vector))
+        column = self._column(db, owner, kind, partition, embedder, len(query.vector))
+        key = (owner, kind, embedder, len(query.vector))
         if key not in self._compared:
             if len(self._compared) >= MAX_COMPARED:
                 self._compared.clear()
@@ -158,19 +155,19 @@ class Searcher:
         return column
 
     def without_vectors(
-        self, db: Connection, user_no: int, kind: int, embedder: int, dimensions: int | None = None
+        self, db: Database, owner: Owner, kind: int, embedder: int, dimensions: int | None = None
     ) -> list[int]:
         """Row numbers of what has no vector of an embedder, of these dimensions if they are given."""
-        with self._opened(db, user_no, kind) as partition:
-            column = self._column(db, user_no, kind, partition, embedder, dimensions)
+        with self._opened(db, owner, kind) as partition:
+            column = self._column(db, owner, kind, partition, embedder, dimensions)
             return searching.missing_vectors(partition, column).tolist()
 
-    def vectors_of(self, db: Connection, user_no: int, kind: int, number: int) -> list[Embedded]:
+    def vectors_of(self, db: Database, owner: Owner, kind: int, number: int) -> list[Embedded]:
         """The vectors of a stored item, by every embedder that it has some of."""
         found: list[Embedded] = []
-        for name, embedder in db.execute(SQL["embedders_of"], {"user_no": user_no, "kind": kind}).fetchall():
-            with self._opened(db, user_no, kind) as partition:
-                column = self._column(db, user_no, kind, partition, embedder)
+        for name, embedder in db.run("embedders_of", {"owner": owner, "kind": kind}).fetchall():
+            with self._opened(db, owner, kind) as partition:
+                column = self._column(db, owner, kind, partition, embedder)
                 place = int(np.searchsorted(partition.numbers, number))
                 if column is not None:
                     begin, end = partition.first[place : place + 2]
@@ -181,13 +178,13 @@ class Searcher:
 class _Wanted:
     """The rows that a search may return, looked up by number and kept."""
 
-    def __init__(self, db: Connection, kind: int, user_no: int, search: Search, now: datetime) -> None:
+    def __init__(self, db: Database, kind: int, owner: Owner, search: Search, now: datetime) -> None:
         self.rows: dict[int, Row] = {}
         self._checked: set[int] = set()
         self._db = db
-        self._sql = SQL["episodes_by_no" if kind == EPISODE else "facts_by_no"]
+        self._query = "episodes_by_no" if kind == EPISODE else "facts_by_no"
         self._values: dict[str, Any] = {
-            "user_no": user_no,
+            "owner": owner,
             "session_id": search.without_session,
             "ids": json.dumps(sorted(search.without_ids)) if search.without_ids else None,
             "at": to_micros(search.at),
@@ -200,7 +197,7 @@ class _Wanted:
         if new:
             self._checked.update(new)
             values = self._values | {"numbers": json.dumps(new)}
-            self.rows.update((row[0], row) for row in self._db.execute(self._sql, values))
+            self.rows.update((row[0], row) for row in self._db.run(self._query, values))
 
     def first(self, limit: int, ranked: Iterator[Ranked], number: Callable[[Ranked], int]) -> list[Ranked]:
         """The first `limit` of a ranking that pass: the filters apply before the limit (rules R9, R11, R17)."""

@@ -13,20 +13,21 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from loomflow.errors import LoomflowError, SchemaError, StoreError
 
-from .queries import migrations
+from .database import Database, Scope, Work
+from .queries import migrations, queries
 
 logger = logging.getLogger("loomflow")
 
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection], T]
 
+SQL: Final = queries("sqlite")
 APPLICATION_ID = 0x6C6F6F6D  # "loom"
 SQLITE_HEADER = b"SQLite format 3\x00"
 BUSY_TIMEOUT_MS = 30_000
@@ -34,7 +35,7 @@ THREAD_NAME = "loomflow"
 READERS = min(4, os.cpu_count() or 1)
 
 
-class Connections:
+class SQLiteConnections:
     """The threads and connections of one database. Safe to use from any thread and any event loop."""
 
     def __init__(self, path: Path | None) -> None:
@@ -48,15 +49,15 @@ class Connections:
         """Open or create the database and migrate it, once; a failed opening is tried again by the next caller."""
         await self._open_threads()
 
-    async def read(self, work: Work[T]) -> T:
+    async def read(self, scope: Scope, work: Work[T]) -> T:
         """Run `work` in a read transaction, so that all its queries see one state."""
         return await self._run(work, writes=False)
 
-    async def write(self, work: Work[T]) -> T:
+    async def write(self, scope: Scope, work: Work[T]) -> T:
         """Run `work` in a write transaction: all of it is committed, or none if it raises."""
         return await self._run(work, writes=True)
 
-    def write_later(self, work: Work[object]) -> None:
+    def write_later(self, scope: Scope, work: Work[object]) -> None:
         """Run `work` in a write transaction of its own after what is under way; nobody waits for it."""
         with self._lock:
             done = None if self._threads is None else self._threads.submit(work, writes=True)
@@ -66,9 +67,9 @@ class Connections:
     async def erase_traces(self) -> None:
         """Rewrite the database and its log, so that nothing deleted is left in the files."""
 
-        def work(connection: sqlite3.Connection) -> None:
-            for statement in ("COMMIT", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)", "BEGIN"):
-                connection.execute(statement).fetchall()
+        def work(db: Database) -> None:
+            for statement in ("commit", "vacuum", "truncate_log", "begin"):
+                db.run(statement).fetchall()
 
         await self._run(work, writes=True)
 
@@ -104,6 +105,21 @@ class Connections:
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._opening = self._threads.prepare()
         return self._threads, self._opening
+
+
+class SQLiteDatabase:
+    """A connection, with the queries by name."""
+
+    nobody = 0
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def user_key(self, user: str | None) -> str:
+        return user or ""
+
+    def run(self, query: str, values: Mapping[str, Any] = {}, /) -> sqlite3.Cursor:
+        return self.connection.execute(SQL[query], values)
 
 
 class _Threads:
@@ -155,7 +171,7 @@ class _Threads:
             connection = self._connection()
             connection.execute(f"BEGIN {mode}")
             try:
-                result = work(connection)
+                result = work(SQLiteDatabase(connection))
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
