@@ -123,13 +123,13 @@ def metered_background() -> list[float]:
     seconds: list[float] = []
     write_later = connections.write_later
 
-    def later(self: Any, work: Callable[[Any], object]) -> None:
+    def later(self: Any, scope: Any, work: Callable[[Any], object]) -> None:
         def measured(db: Any) -> None:
             began = time.thread_time()
             work(db)
             seconds.append(time.thread_time() - began)
 
-        write_later(self, measured)
+        write_later(self, scope, measured)
 
     connections.write_later = later
     return seconds

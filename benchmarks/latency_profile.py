@@ -45,7 +45,7 @@ class LoopExecutor:
 
 async def profile(options: argparse.Namespace) -> dict[str, Any]:
     """The hottest functions of a case. Profiling slows Python down, C functions not: read it as shares."""
-    connections: Any = importlib.import_module("loomflow.stores.connections")
+    connections: Any = importlib.import_module("loomflow.stores.sqlite_connections")
     connections.ThreadPoolExecutor = LoopExecutor
     embedder = default_embedder()
     memory = open_memory(options, embedder)

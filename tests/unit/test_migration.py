@@ -18,9 +18,9 @@ from loomflow import Episode, Fact, Memory, Tuning
 from loomflow.index.segments import from_bytes
 from loomflow.moments import to_micros
 from loomflow.predicates import SYNONYMS, predicate_key
-from loomflow.stores.connections import APPLICATION_ID
 from loomflow.stores.rows import block_of, episode_columns, fact_columns
 from loomflow.stores.sqlite import SQLiteStore
+from loomflow.stores.sqlite_connections import APPLICATION_ID
 
 MIGRATIONS = Path(loomflow.stores.__file__).parent / "migrations" / "sqlite"
 NOW = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)
@@ -47,6 +47,8 @@ LATER = ("origin", "quote", "told_at", "sources")
 
 def insert(db: sqlite3.Connection, table: str, **values: Any) -> int:
     """Insert a row; its number."""
+    if "owner" in values:
+        values["user_no"] = values.pop("owner")
     marks = ", ".join(f":{name}" for name in values)
     number = db.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", values).lastrowid
     assert number is not None

@@ -1,4 +1,4 @@
-"""What the rows of a store stand on: a connection within a transaction, and the threads that give one out.
+"""What the rows of a store stand on: a connection within a transaction, that knows the queries by name.
 
 Each backend has its dialect of the named queries in `sql/<dialect>/queries.sql`; the code that asks them is shared, see
 `relational.py`.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import EllipsisType
 from typing import Any, Protocol, TypeVar
 
-from .rows import Owner, Row
+from .rows import Owner
 
 T = TypeVar("T")
 
@@ -50,34 +50,3 @@ class Database(Protocol):
 
 
 Work = Callable[[Database], T]
-
-
-class Connections(Protocol):
-    """The connections of one database, and the threads that use them. Safe to use from any thread and event loop."""
-
-    async def open(self) -> None:
-        """Open or create the database and migrate it, once; a failed opening is tried again by the next caller."""
-        ...
-
-    async def read(self, scope: Scope, work: Work[T]) -> T:
-        """Run `work` in a read transaction, so that all its queries see one state."""
-        ...
-
-    async def write(self, scope: Scope, work: Work[T]) -> T:
-        """Run `work` in a write transaction: all of it is committed, or none if it raises."""
-        ...
-
-    def write_later(self, scope: Scope, work: Work[object]) -> None:
-        """Run `work` in a write transaction of its own after what is under way; nobody waits for it."""
-        ...
-
-    async def erase_traces(self) -> None:
-        """Rewrite the database, so that nothing deleted is left in its files."""
-        ...
-
-    async def aclose(self) -> None:
-        """Finish the work that was handed over and close every connection."""
-        ...
-
-
-__all__ = ["Connections", "Database", "Owner", "Row", "Rows", "Scope", "Work"]

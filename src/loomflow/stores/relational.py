@@ -37,7 +37,8 @@ from loomflow.ports import (
 
 from . import owners, segments, undistilled
 from .base import BaseStore, system_clock
-from .database import Connections, Database, Owner
+from .connections import Connections
+from .database import Database, Owner
 from .fact_rows import carry_out, list_facts
 from .forgetting import forget_tellings
 from .rows import BuiltOnUse, Row, block_of, episode_columns, episode_of, fact_of, turn_of

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 from loomflow.ports import Clock
 
 from .base import system_clock
+from .connections import Connections
 from .relational import RelationalStore
-from .sqlite_connections import SQLiteConnections
+from .sqlite_connections import SQLiteThreads
 
 
 class SQLiteStore(RelationalStore):
@@ -22,7 +24,7 @@ class SQLiteStore(RelationalStore):
 
     def __init__(self, path: str | os.PathLike[str] | None, clock: Clock = system_clock) -> None:
         self.path = None if path is None else Path(path).expanduser()
-        super().__init__(SQLiteConnections(self.path), clock)
+        super().__init__(Connections(partial(SQLiteThreads, self.path)), clock)
 
     @property
     def url(self) -> str:

@@ -1,29 +1,21 @@
-"""SQLite connections and the threads that own them: one writer, a few readers, none of them the event loop.
-
-Connections live as long as the store, because opening one costs more than most queries. Work is handed over as plain
-functions of a connection. An in-memory database has a single connection, so its reader is its writer.
-"""
+"""SQLite connections: one writer, a few readers. An in-memory database has one connection: its reader is its writer."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import sqlite3
 import threading
 import time
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from loomflow.errors import LoomflowError, SchemaError, StoreError
 
-from .database import Database, Scope, Work
+from .connections import THREAD_NAME, Threads
+from .database import Scope, Work
 from .queries import migrations, queries
-
-logger = logging.getLogger("loomflow")
 
 T = TypeVar("T")
 
@@ -31,80 +23,7 @@ SQL: Final = queries("sqlite")
 APPLICATION_ID = 0x6C6F6F6D  # "loom"
 SQLITE_HEADER = b"SQLite format 3\x00"
 BUSY_TIMEOUT_MS = 30_000
-THREAD_NAME = "loomflow"
 READERS = min(4, os.cpu_count() or 1)
-
-
-class SQLiteConnections:
-    """The threads and connections of one database. Safe to use from any thread and any event loop."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-        self._threads: _Threads | None = None
-        self._close: Callable[[], object] | None = None
-        self._opening: Future[None] | None = None
-
-    async def open(self) -> None:
-        """Open or create the database and migrate it, once; a failed opening is tried again by the next caller."""
-        await self._open_threads()
-
-    async def read(self, scope: Scope, work: Work[T]) -> T:
-        """Run `work` in a read transaction, so that all its queries see one state."""
-        return await self._run(work, writes=False)
-
-    async def write(self, scope: Scope, work: Work[T]) -> T:
-        """Run `work` in a write transaction: all of it is committed, or none if it raises."""
-        return await self._run(work, writes=True)
-
-    def write_later(self, scope: Scope, work: Work[object]) -> None:
-        """Run `work` in a write transaction of its own after what is under way; nobody waits for it."""
-        with self._lock:
-            done = None if self._threads is None else self._threads.submit(work, writes=True)
-        if done is not None:
-            done.add_done_callback(_log_failure)
-
-    async def erase_traces(self) -> None:
-        """Rewrite the database and its log, so that nothing deleted is left in the files."""
-
-        def work(db: Database) -> None:
-            for statement in ("commit", "vacuum", "truncate_log", "begin"):
-                db.run(statement).fetchall()
-
-        await self._run(work, writes=True)
-
-    async def aclose(self) -> None:
-        """Finish the work that was handed over and close every connection."""
-        with self._lock:
-            close, self._close = self._close, None
-            self._threads = self._opening = None
-        if close is not None:
-            await asyncio.to_thread(close)
-
-    async def _run(self, work: Work[T], *, writes: bool) -> T:
-        while True:
-            threads = await self._open_threads()
-            with self._lock:
-                if threads is self._threads:  # else it was closed meanwhile, and opens again
-                    done = threads.submit(work, writes=writes)
-                    break
-        return await asyncio.wrap_future(done)
-
-    async def _open_threads(self) -> _Threads:
-        with self._lock:
-            threads, opening = self._opened()
-        await asyncio.shield(asyncio.wrap_future(opening))  # a caller that gives up must not cancel it for the others
-        return threads
-
-    def _opened(self) -> tuple[_Threads, Future[None]]:
-        """The threads at work, started if need be, and the opening that everything waits for."""
-        if self._threads is None:
-            self._threads = _Threads(self.path)
-            self._close = weakref.finalize(self, self._threads.close)
-            self._opening = None
-        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
-            self._opening = self._threads.prepare()
-        return self._threads, self._opening
 
 
 class SQLiteDatabase:
@@ -122,8 +41,8 @@ class SQLiteDatabase:
         return self.connection.execute(SQL[query], values)
 
 
-class _Threads:
-    """A writer thread, reader threads, and the connection of each. Ends with `close`."""
+class SQLiteThreads(Threads):
+    """A writer thread, reader threads, and the connection of each."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -133,20 +52,17 @@ class _Threads:
         self._readers = self._writer if path is None else ThreadPoolExecutor(READERS, f"{THREAD_NAME}-reader")
 
     def prepare(self) -> Future[None]:
-        """Migrate the database, in the writer thread."""
         return self._writer.submit(self._prepare)
 
-    def submit(self, work: Work[T], *, writes: bool) -> Future[T]:
-        """Hand over a function of a connection, to be run in a transaction."""
+    def submit(self, scope: Scope, work: Work[T], *, writes: bool) -> Future[T]:
         if writes:
             return self._writer.submit(self._transact, "IMMEDIATE", work)
         return self._readers.submit(self._transact, "DEFERRED", work)
 
-    def close(self) -> None:
-        """Wait for what was submitted, then close every connection."""
-        if threading.current_thread().name.startswith(THREAD_NAME):  # the last reference died here: nobody waits for it
-            threading.Thread(target=self.close, name="closing a memory").start()
-            return
+    def erase_traces(self) -> Future[None]:
+        return self._writer.submit(self._erase_traces)
+
+    def finish(self) -> None:
         for executor in {self._writer, self._readers}:
             executor.shutdown(wait=True)
         while self._connections:
@@ -157,6 +73,13 @@ class _Threads:
             _refuse_other_files(self._path)
             _migrate(self._connection(), self._path)
         except (sqlite3.Error, OSError) as error:
+            raise _explained(error, self._path) from error
+
+    def _erase_traces(self) -> None:
+        try:
+            for statement in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                self._connection().execute(statement).fetchall()
+        except sqlite3.Error as error:
             raise _explained(error, self._path) from error
 
     def _connection(self) -> sqlite3.Connection:
@@ -180,11 +103,6 @@ class _Threads:
             return result
         except (sqlite3.Error, OSError) as error:
             raise _explained(error, self._path) from error
-
-
-def _log_failure(done: Future[object]) -> None:
-    if not done.cancelled() and (error := done.exception()) is not None:
-        logger.warning("maintenance failed, and is tried again after later writes: %s", error)
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:

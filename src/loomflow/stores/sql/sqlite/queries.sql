@@ -1,12 +1,3 @@
--- name: begin
-BEGIN;
--- name: commit
-COMMIT;
--- name: vacuum
-VACUUM;
--- name: truncate_log
-PRAGMA wal_checkpoint(TRUNCATE);
-
 -- name: find_user
 SELECT no, index_version FROM users WHERE user_id = :user_id;
 -- name: hold_user
