@@ -66,9 +66,6 @@ LOOKED_AT = 8
 FILL_CHARS_A_TOKEN, FILL_CHARS = 4, 4_000
 """How much text mode "fill" looks at: what the budget would hold in English, and so much more to choose from."""
 
-BACKENDS = {"inmemory": "loomflow.stores.sqlite", "sqlite": "loomflow.stores.sqlite"}
-"""Which module serves which kind of URL. Loaded on first use, with all that it needs."""
-
 
 class Memory(Blocks):
     """What an agent knows about its users. Safe to use from several threads and event loops.
@@ -128,8 +125,6 @@ class Memory(Blocks):
             ConfigError: the URL or the embedder is of no known form, or a predicate stands in both lists.
         """
         location = locate(url)
-        if location.kind not in BACKENDS:
-            raise ConfigError("memory postgresql://... is not supported by this version; use sqlite:PATH or inmemory")
         return cls(
             partial(_store_at, location), embedder=embedder, max_block_chars=max_block_chars,
             single_valued=single_valued, multi_valued=multi_valued,
@@ -472,4 +467,11 @@ def _packed(
 
 
 def _store_at(location: Location) -> Store:
-    return importlib.import_module(BACKENDS[location.kind]).SQLiteStore(location.path)
+    """The store at a place; its module is loaded here, with all that it needs."""
+    if location.kind != "postgresql":
+        return importlib.import_module("loomflow.stores.sqlite").SQLiteStore(location.path)
+    try:
+        postgres = importlib.import_module("loomflow.stores.postgres")
+    except ImportError as error:
+        raise ConfigError("memory postgresql://... needs another package: pip install 'loomflow[postgres]'") from error
+    return postgres.PostgresStore(location.url)
