@@ -73,7 +73,7 @@ class PostgresServer:
         # Not where TMPDIR says: others can enter /tmp, and its name is short enough for a socket's address.
         self.folder = Path(tempfile.mkdtemp(prefix="loomflow-postgres-", dir="/tmp"))
         self._guard = subprocess.Popen(
-            [sys.executable, "-I", postgres_guard.__file__, str(self.folder)],
+            [sys.executable, "-P", postgres_guard.__file__, str(self.folder)],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )
