@@ -34,6 +34,7 @@ from urllib.parse import quote
 import psutil
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from tests import postgres_guard
 
@@ -218,6 +219,34 @@ def fresh_database(server_url: str) -> Generator[str]:
     finally:
         with psycopg.connect(server_url, autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def as_role(url: str) -> Generator[str]:
+    """The URL for an ordinary role that owns the database: superusers are not held by row-level security."""
+    role = f"loomflow_{secrets.token_hex(6)}"
+    name = str(conninfo_to_dict(url)["dbname"])
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(role), PASSWORD))
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(name), sql.Identifier(role)))
+    try:
+        yield re.sub(r"^(\w+://)[^@]*@", rf"\g<1>{role}:{PASSWORD}@", url)
+    finally:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(sql.Identifier(role)))
+            connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO CURRENT_USER").format(sql.Identifier(name)))
+            connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
+
+
+def emptied(url: str, schema: str = "loomflow") -> None:
+    """Empty the tables of a memory, if it has any yet: faster than a new database."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for table in ("users", "embedders"):
+            named = sql.Identifier(schema, table)
+            row = connection.execute("SELECT to_regclass(%s)", [named.as_string(connection)]).fetchone()
+            if row and row[0]:
+                connection.execute(sql.SQL("TRUNCATE {} CASCADE").format(named))
 
 
 def with_database(url: str, name: str) -> str:

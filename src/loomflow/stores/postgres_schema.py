@@ -75,6 +75,8 @@ def _create(connection: Connection, schema: str, scripts: Sequence[str], version
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     except psycopg.errors.FeatureNotSupported as error:
         raise SchemaError("the server has no pgvector; install the extension, version 0.7 or newer") from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise SchemaError("an administrator of the database must run once: CREATE EXTENSION vector") from error
     name = sql.Identifier(schema)
     if not _one(connection, "SELECT count(*) FROM pg_namespace WHERE nspname = %s", [schema]):
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(name))
