@@ -172,13 +172,14 @@ class PostgresServer:
         libraries = package.with_name(f"{PACKAGE}.libs")
         if libraries.exists():
             shutil.copytree(libraries, self.folder / libraries.name)
-        return Path(shutil.copytree(package / PROGRAMS, self.folder / PACKAGE / PROGRAMS))
+        programs = self.folder / PACKAGE / PROGRAMS
+        return Path(shutil.copytree(package / PROGRAMS, programs, ignore=shutil.ignore_patterns("include")))
 
     def _initialise(self) -> None:
         password = self.folder / "password"
         password.write_text(PASSWORD)
         if account := _account():
-            for path in (self.folder, password):
+            for path in (self.folder, *self.folder.rglob("*")):
                 os.chown(path, account.pw_uid, account.pw_gid)
         arguments = ["--username=postgres", f"--pwfile={password}", "--auth=scram-sha-256", "--set=scram_iterations=1"]
         # A collation of PostgreSQL itself: the system may have no locale but C.
