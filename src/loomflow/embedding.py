@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .errors import EmbedderError
 from .index.parts import texts_of
 from .items import Episode, Fact
-from .ports import NOT_EMBEDDED, Embedded, Embedder
+from .ports import Embedder
+from .records import NOT_EMBEDDED, Embedded
 
 logger = logging.getLogger("loomflow")
 

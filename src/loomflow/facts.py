@@ -11,8 +11,9 @@ from .checks import EARLIEST, check_id, check_text, utc_or_none
 from .embedding import embed_items
 from .errors import ConfigError
 from .items import Fact
-from .ports import Embedder, FactFilter, FactScript, Store
+from .ports import Embedder, Store
 from .predicates import SAME_AS, Predicates
+from .records import FactFilter, FactScript
 from .transactions import Rules, as_told, canonical, correction, is_merge, merging, retraction, telling_all
 from .words import normal_form
 

@@ -45,9 +45,10 @@ from .pipeline.recall import (
     recall_passages,
     search_for,
 )
-from .ports import NOISE, Embedder, Found, Names, NewEpisode, Store
+from .ports import NOISE, Embedder, Store
 from .predicates import Predicates
 from .receipt import Injection
+from .records import Found, Names, NewEpisode
 from .reembedding import REEMBED_BATCH, reembed_user
 from .settings import FILL_BUDGET, MAX_FACTS, Tuning
 from .tokens import GuardedCounter, TokenCounter, counter_or_estimate

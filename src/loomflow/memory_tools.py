@@ -21,8 +21,8 @@ from .distill.statements import BlockAddition, Reading, Said, Statement
 from .errors import LoomflowError
 from .items import Episode, Fact
 from .memory import Memory
-from .ports import FactFilter
 from .receipt import MemoryAction
+from .records import FactFilter
 from .tokens import estimate_tokens
 
 MAX_ARGUMENT_CHARS = 2_000

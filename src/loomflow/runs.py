@@ -18,8 +18,8 @@ from .errors import ConfigError, StoreError
 from .items import Episode
 from .locks import Hold
 from .memory import Memory
-from .ports import NewEpisode, OpenRun
 from .receipt import Injection, MemoryAction
+from .records import NewEpisode, OpenRun
 from .settings import Tuning
 
 if TYPE_CHECKING:

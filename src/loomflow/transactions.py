@@ -15,8 +15,8 @@ from .bitemporal import FactChanges, SingleValued, are_of_one_thing, retired, se
 from .checks import EARLIEST
 from .errors import ConfigError
 from .items import Fact, new_id
-from .ports import FactFilter, FactScript
 from .predicates import SAME_AS, is_single_valued, predicate_key
+from .records import FactFilter, FactScript
 from .words import normal_form
 
 MOST_NAMES = 16

@@ -13,8 +13,9 @@ from .checks import check_user_id
 from .embedding import embed_items
 from .errors import ConfigError
 from .items import Episode, Fact, MemoryBlock, Source
-from .ports import Embedder, FactFilter, NewEpisode, Store, Turn
+from .ports import Embedder, Store
 from .predicates import is_single_valued
+from .records import FactFilter, NewEpisode, Turn
 from .transactions import Rules, settling
 
 FORMAT = "loomflow-memory"

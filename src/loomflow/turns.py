@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .items import SessionMessage
-from .ports import Turn
+from .records import Turn
 
 
 def said(turn: Turn) -> str:

@@ -26,7 +26,7 @@ from loomflow import (
     estimate_tokens,
 )
 from loomflow.context.limits import UNKNOWN_WINDOW
-from loomflow.ports import Turn
+from loomflow.records import Turn
 from loomflow.stores.sqlite import SQLiteStore
 from loomflow.testing import Calls, ScriptedModel
 from tests.e2e.conftest import NOW, Wire

@@ -18,7 +18,7 @@ from loomflow.index.parts import AGENT, parts_of_episode
 from loomflow.index.scoring import relevance
 from loomflow.items import FactMatch
 from loomflow.pipeline.recall import Candidates, PassageCandidates
-from loomflow.ports import Item, Passage
+from loomflow.records import Item, Passage
 from loomflow.tokens import TokenCounter, counter_or_estimate
 
 NOW = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)

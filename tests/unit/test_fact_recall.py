@@ -16,7 +16,7 @@ from loomflow import Episode, Fact, InjectedItem, Injection, Memory, Tuning
 from loomflow.index.subjects import Subjects
 from loomflow.items import Origin
 from loomflow.pipeline.fusion import fuse_facts
-from loomflow.ports import Found
+from loomflow.records import Found
 from loomflow.stores.sqlite import SQLiteStore
 
 NOW = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)

@@ -16,7 +16,7 @@ import typer
 
 import loomflow
 from loomflow.errors import ModelError
-from loomflow.ports import Queue
+from loomflow.records import Queue
 
 from .display import counted, one_line, say, say_json, tell
 from .failures import EXPECTED, FAILED, INTERRUPTED, misuse, redacted

@@ -12,7 +12,7 @@ import typer
 from loomflow.checks import check_id
 from loomflow.errors import ConfigError
 from loomflow.items import Fact, Source
-from loomflow.ports import FactFilter
+from loomflow.records import FactFilter
 
 from .display import fact_line, heading, one_line, say, say_indented, say_json, tell, user_label
 from .failures import misuse

@@ -34,7 +34,7 @@ from pydantic_ai.messages import (
 from pydantic_core import to_json
 
 from loomflow.checks import scrub
-from loomflow.ports import Turn
+from loomflow.records import Turn
 from loomflow.settings import MEMORY_TOOLS
 from loomflow.tokens import TokenCounter, estimate_tokens
 from loomflow.turns import is_first_try, said, without_retries

@@ -19,7 +19,8 @@ from loomflow.checks import check_limit
 from loomflow.embedding import embed_items
 from loomflow.errors import ConfigError, ModelError, StoreError
 from loomflow.memory import Memory
-from loomflow.ports import Store, Undistilled
+from loomflow.ports import Store
+from loomflow.records import Undistilled
 from loomflow.tracing import span
 from loomflow.transactions import Rules
 

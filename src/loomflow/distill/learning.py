@@ -10,7 +10,7 @@ from typing import Any
 from loomflow.checks import EARLIEST
 from loomflow.errors import ConfigError
 from loomflow.items import Episode, Fact
-from loomflow.ports import FactFilter, FactScript
+from loomflow.records import FactFilter, FactScript
 from loomflow.transactions import Rules, canonical, correction, telling
 from loomflow.words import normal_form
 

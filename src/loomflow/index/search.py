@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loomflow.moments import to_micros
-from loomflow.ports import Search
+from loomflow.records import Search
 from loomflow.words import query_terms
 
 from .keywords import Floats, Mask, score_items

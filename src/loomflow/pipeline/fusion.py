@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from loomflow.index.subjects import Subjects
 from loomflow.items import Episode, EpisodeMatch, Fact, FactMatch
-from loomflow.ports import Found
+from loomflow.records import Found
 from loomflow.words import saying
 
 RRF_K: Final = 60

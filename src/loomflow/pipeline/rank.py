@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from loomflow.index.questions import names_time
 from loomflow.items import Episode, EpisodeMatch, Fact, FactMatch, Kind
-from loomflow.ports import Passage
+from loomflow.records import Passage
 from loomflow.settings import MAX_EPISODES, MAX_FACTS
 from loomflow.words import saying, says_something
 

@@ -17,7 +17,8 @@ from loomflow.index.questions import without_names
 from loomflow.index.subjects import Subjects
 from loomflow.items import Episode, EpisodeMatch, Fact, FactMatch, MemoryBlock
 from loomflow.passages import both_ends
-from loomflow.ports import NOT_EMBEDDED, Embedded, Embedder, Found, Names, Passage, Search, Store
+from loomflow.ports import Embedder, Store
+from loomflow.records import NOT_EMBEDDED, Embedded, Found, Names, Passage, Search
 from loomflow.words import query_terms
 
 from .fusion import distinct, fuse_episodes, fuse_facts

@@ -18,9 +18,10 @@ from loomflow.bitemporal import FactChanges, SingleValued
 from loomflow.checks import check_id, check_limit, check_user_id, utc_or_none
 from loomflow.errors import ConfigError
 from loomflow.items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats, new_id
-from loomflow.ports import (
+from loomflow.ports import Clock
+from loomflow.predicates import is_single_valued
+from loomflow.records import (
     BlockPlan,
-    Clock,
     Embedded,
     FactFilter,
     FactPlan,
@@ -36,7 +37,6 @@ from loomflow.ports import (
     Turn,
     Undistilled,
 )
-from loomflow.predicates import is_single_valued
 from loomflow.tracing import traced
 from loomflow.transactions import Rules, about, settling
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from loomflow.bitemporal import FactChanges
 from loomflow.items import Fact
 from loomflow.moments import to_micros
-from loomflow.ports import Embedded, FactFilter, FactScript, Result
 from loomflow.predicates import predicate_key
+from loomflow.records import Embedded, FactFilter, FactScript, Result
 from loomflow.words import normal_form
 
 from . import segments

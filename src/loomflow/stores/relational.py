@@ -17,9 +17,9 @@ from loomflow.index.parts import texts_of
 from loomflow.index.segments import VERSION
 from loomflow.items import Episode, Fact, Forgotten, MemoryBlock, MemoryStats
 from loomflow.moments import to_micros
-from loomflow.ports import (
+from loomflow.ports import Clock
+from loomflow.records import (
     BlockPlan,
-    Clock,
     Embedded,
     FactFilter,
     FactScript,

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from loomflow.checks import to_json
 from loomflow.items import Episode, Fact, MemoryBlock, Source
 from loomflow.moments import from_micros, to_micros
-from loomflow.ports import Item, OpenRun, Turn
 from loomflow.predicates import fact_key
+from loomflow.records import Item, OpenRun, Turn
 from loomflow.words import normal_form
 
 Owner = int | str

@@ -20,7 +20,7 @@ from loomflow.index.partition import Partition, VectorColumn
 from loomflow.index.parts import AGENT
 from loomflow.index.subjects import NOBODY, About
 from loomflow.moments import to_micros
-from loomflow.ports import Embedded, Item, Passage, Search
+from loomflow.records import Embedded, Item, Passage, Search
 
 from . import segments
 from .database import Database, Owner

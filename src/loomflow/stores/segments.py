@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from loomflow.index import segments, vectors
 from loomflow.index.vectors import CodedVectors
 from loomflow.items import Episode, Fact
-from loomflow.ports import Embedded
+from loomflow.records import Embedded
 
 from .database import Database, Owner
 from .rows import episode_of, fact_of

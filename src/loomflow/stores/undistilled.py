@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from loomflow.moments import from_micros, to_micros
-from loomflow.ports import Queue, Undistilled
+from loomflow.records import Queue, Undistilled
 
 from .database import Database, Owner
 from .rows import episode_of

@@ -20,7 +20,7 @@ from loomflow.index.parts import AGENT, USER, Part
 from loomflow.index.search import Hit, by_vector, by_words, hidden_items, missing_vectors, passages
 from loomflow.index.segments import Entry
 from loomflow.index.vectors import coded
-from loomflow.ports import Embedded, Search
+from loomflow.records import Embedded, Search
 
 from .made import NOON, entry, entry_lists, micros, partition_of
 

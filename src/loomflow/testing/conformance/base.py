@@ -16,18 +16,8 @@ from numpy.typing import NDArray
 
 from loomflow.bitemporal import FactChanges
 from loomflow.items import Episode, Fact, MemoryBlock
-from loomflow.ports import (
-    NOT_EMBEDDED,
-    BlockPlan,
-    Embedded,
-    FactFilter,
-    FactPlan,
-    Found,
-    Item,
-    NewEpisode,
-    Search,
-    Store,
-)
+from loomflow.ports import Store
+from loomflow.records import NOT_EMBEDDED, BlockPlan, Embedded, FactFilter, FactPlan, Found, Item, NewEpisode, Search
 from loomflow.testing.clock import ManualClock
 from loomflow.transactions import Rules, retraction
 from loomflow.words import query_terms

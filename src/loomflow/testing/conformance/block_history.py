@@ -10,7 +10,8 @@ import pytest
 
 from loomflow.errors import ConfigError
 from loomflow.items import MemoryBlock
-from loomflow.ports import BlockPlan, Store
+from loomflow.ports import Store
+from loomflow.records import BlockPlan
 
 from .base import Capability, ConformanceBase, ManualClock, add_episodes, appending, at, requires, told, writing
 

@@ -8,7 +8,8 @@ import pytest
 
 from loomflow.errors import ConfigError, ConflictError
 from loomflow.items import MemoryBlock
-from loomflow.ports import BlockPlan, Store
+from loomflow.ports import Store
+from loomflow.records import BlockPlan
 
 from .base import ConformanceBase, ManualClock, appending, contents, writing
 

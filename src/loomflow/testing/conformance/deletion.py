@@ -7,7 +7,8 @@ import pytest
 from loomflow.bitemporal import supersede
 from loomflow.errors import ConfigError
 from loomflow.items import Episode, Fact, Forgotten
-from loomflow.ports import NewEpisode, OpenRun, Search, Store
+from loomflow.ports import Store
+from loomflow.records import NewEpisode, OpenRun, Search
 
 from .base import (
     SPACE,

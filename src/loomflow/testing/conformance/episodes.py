@@ -11,7 +11,8 @@ import pytest
 
 from loomflow.errors import ConfigError
 from loomflow.items import Episode
-from loomflow.ports import NewEpisode, Store
+from loomflow.ports import Store
+from loomflow.records import NewEpisode
 
 from .base import Capability, ConformanceBase, ManualClock, add_episodes, asking, at, ids, inputs, requires, said, told
 

@@ -13,7 +13,8 @@ import pytest
 from loomflow.bitemporal import FactChanges, supersede
 from loomflow.errors import ConfigError
 from loomflow.items import Fact
-from loomflow.ports import NOT_EMBEDDED, FactFilter, Store
+from loomflow.ports import Store
+from loomflow.records import NOT_EMBEDDED, FactFilter
 
 from .base import ConformanceBase, ManualClock, add_facts, at, gather, ids, objects, retract
 

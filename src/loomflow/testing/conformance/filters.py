@@ -10,7 +10,8 @@ import pytest
 
 from loomflow.bitemporal import supersede
 from loomflow.items import Episode, Fact
-from loomflow.ports import NOT_EMBEDDED, Embedded, FactPlan, Found, Item, NewEpisode, Search, Store
+from loomflow.ports import Store
+from loomflow.records import NOT_EMBEDDED, Embedded, FactPlan, Found, Item, NewEpisode, Search
 
 from .base import (
     Capability,

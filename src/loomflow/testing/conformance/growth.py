@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from loomflow.items import Episode, Fact
-from loomflow.ports import NewEpisode, Search, Store
+from loomflow.ports import Store
+from loomflow.records import NewEpisode, Search
 
 from .base import (
     SPACE,

@@ -9,7 +9,8 @@ import pytest
 
 from loomflow.errors import ConfigError
 from loomflow.items import Episode, Fact
-from loomflow.ports import FactFilter, NewEpisode, OpenRun, Search, Store
+from loomflow.ports import Store
+from loomflow.records import FactFilter, NewEpisode, OpenRun, Search
 from loomflow.transactions import Rules, retraction
 
 from .base import (

@@ -6,7 +6,8 @@ import pytest
 
 from loomflow.bitemporal import supersede
 from loomflow.items import Fact
-from loomflow.ports import Search, Store
+from loomflow.ports import Store
+from loomflow.records import Search
 from loomflow.words import MAX_QUERY_WORDS
 
 from .base import (

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from loomflow.bitemporal import supersede
 from loomflow.items import Fact
-from loomflow.ports import NewEpisode, OpenRun, Store
+from loomflow.ports import Store
+from loomflow.records import NewEpisode, OpenRun
 
 from .base import (
     SPACE,

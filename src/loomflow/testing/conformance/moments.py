@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from loomflow.items import Episode, Fact
-from loomflow.ports import Embedded, NewEpisode, Store
+from loomflow.ports import Store
+from loomflow.records import Embedded, NewEpisode
 from loomflow.transactions import Rules, correction, retraction
 
 from .base import SPACE, ConformanceBase, ManualClock, asking, at, by_keyword, by_vector, gather, told

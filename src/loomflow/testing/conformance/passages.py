@@ -9,7 +9,8 @@ import pytest
 
 from loomflow.bitemporal import supersede
 from loomflow.items import Episode, Fact
-from loomflow.ports import FactPlan, NewEpisode, OpenRun, Passage, Search, Store
+from loomflow.ports import Store
+from loomflow.records import FactPlan, NewEpisode, OpenRun, Passage, Search
 from loomflow.words import query_terms
 
 from .base import (

@@ -11,7 +11,8 @@ import pytest
 from loomflow.bitemporal import FactChanges
 from loomflow.errors import ConfigError
 from loomflow.items import Fact
-from loomflow.ports import NewEpisode, OpenRun, Queue, Store
+from loomflow.ports import Store
+from loomflow.records import NewEpisode, OpenRun, Queue
 
 from .base import Capability, ConformanceBase, ManualClock, add_episodes, at, embedded, objects, requires, told
 from .scripts import FactScript, RefusedError, nearest, stored, writing_facts

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from loomflow.items import Episode, Fact
-from loomflow.ports import NewEpisode, Search, Store
+from loomflow.ports import Store
+from loomflow.records import NewEpisode, Search
 
 from .base import (
     Capability,

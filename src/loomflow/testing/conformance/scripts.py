@@ -14,7 +14,8 @@ import pytest
 from loomflow.bitemporal import FactChanges
 from loomflow.errors import ConfigError
 from loomflow.items import Fact
-from loomflow.ports import NOT_EMBEDDED, Embedded, FactFilter, FactScript, Store
+from loomflow.ports import Store
+from loomflow.records import NOT_EMBEDDED, Embedded, FactFilter, FactScript
 from loomflow.transactions import Rules, telling
 
 from .base import (

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from loomflow.items import Episode
-from loomflow.ports import NewEpisode, OpenRun, Store, Turn
+from loomflow.ports import Store
+from loomflow.records import NewEpisode, OpenRun, Turn
 
 from .base import Capability, ConformanceBase, add_episodes, asking, at, inputs, requires, said, told
 

@@ -12,8 +12,9 @@ import pytest
 
 from loomflow.bitemporal import SingleValued
 from loomflow.items import ORIGINS, Fact, Forgotten, Origin, Source
-from loomflow.ports import FactFilter, Store
+from loomflow.ports import Store
 from loomflow.predicates import is_single_valued
+from loomflow.records import FactFilter
 from loomflow.transactions import Rules, retraction, telling_all
 
 from .base import (

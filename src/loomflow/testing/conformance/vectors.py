@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from loomflow.bitemporal import supersede
 from loomflow.items import Fact
-from loomflow.ports import Embedded, NewEpisode, Search, Store
+from loomflow.ports import Store
+from loomflow.records import Embedded, NewEpisode, Search
 
 from .base import (
     SPACE,
