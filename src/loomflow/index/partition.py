@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .segments import NO_NAME, Segment, due, merge, only
 from .subjects import Subjects
-from .vectors import CodedVectors
+from .vectors import CodedVectors, Vector, cosines
 
 LEVELS = (8192, 512, 32)
 """Sizes at which runs of smaller segments are merged in memory, see `segments.due`."""
@@ -74,6 +74,21 @@ class VectorColumn:
     @property
     def nbytes(self) -> int:
         return self._codes.nbytes + self._inverse.nbytes
+
+    @property
+    def has_vector(self) -> NDArray[np.bool_]:
+        """Which passages have a vector, shape [p]."""
+        return self.inverse > 0
+
+    def cosines(self, query: Vector) -> NDArray[np.float32]:
+        """The cosine of each passage with a question's vector, shape [d], as quickly as possible, shape [p]."""
+        return cosines(query, self.codes, self.inverse)
+
+    def exact(self, query: Vector, passages: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """The same of k passages, by the question's vector as it is, shape [k]; -1 where there is no vector."""
+        near = np.vecdot(self.codes[passages].astype(np.float32), query) * self.inverse[passages]
+        near[self.inverse[passages] == 0] = -1
+        return near
 
     def fill(self, passages: int) -> None:
         """Make room for passages that have no vector yet."""

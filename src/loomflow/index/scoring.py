@@ -35,6 +35,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from .corpus import Corpus
 from .keywords import Floats, Mask, score_passages
 from .partition import Partition
 from .questions import DateAsked
@@ -97,6 +98,7 @@ def score(
     asks_time: bool = False,
     dates: Sequence[DateAsked] = (),
     visible: Mask | None = None,
+    corpus: Corpus | None = None,
 ) -> Signals:
     """Score every passage of a partition.
 
@@ -111,9 +113,10 @@ def score(
         asks_time: whether it asks when.
         dates: that it names.
         visible: which passages there are, shape [p]; None for all.
+        corpus: what the partition is a part of; None if it is the whole.
     """
     values: dict[str, Floats] = {}
-    keywords = score_passages(partition, words, visible)
+    keywords = score_passages(partition, words, visible, corpus)
     if "fact" in weights:
         values["fact"] = np.ones(partition.size, np.float32)
     values["keyword"] = _scaled(keywords.passage, keywords.passage_most)
@@ -130,7 +133,7 @@ def score(
     if dates:
         values["date"] = date_fit(partition.times, dates)[partition.of_passages("item")]
     if cosines is not None and has_vector is not None:
-        values |= _vector_signals(partition, cosines, has_vector, visible, has_context="context" in weights)
+        values |= _vector_signals(partition, cosines, has_vector, visible, corpus, has_context="context" in weights)
     values |= _subject_signals(partition, about, values)
     total = np.zeros(partition.size, np.float32)
     for name, value in values.items():
@@ -183,17 +186,25 @@ def _calendar_fit(stamps: NDArray[np.datetime64], asked: DateAsked) -> Floats:
 
 
 def _vector_signals(
-    partition: Partition, cosines: Floats, has_vector: Mask, visible: Mask | None, *, has_context: bool
+    partition: Partition,
+    cosines: Floats,
+    has_vector: Mask,
+    visible: Mask | None,
+    corpus: Corpus | None,
+    *,
+    has_context: bool,
 ) -> dict[str, Floats]:
     counted = has_vector if visible is None else has_vector & visible
+    measured = counted if corpus is None else counted & corpus.sampled(partition)
+    count = int(measured.sum() * (1.0 if corpus is None else corpus.share))
     openings, of_turn = partition.openings, partition.of_passages("turn")
     counts = np.add.reduceat(counted.astype(np.float32), openings)
     turn = np.add.reduceat(np.where(counted, cosines, 0), openings) / np.maximum(counts, 1)
-    vector = _standardised((cosines + turn[of_turn]) / 2, counted)
-    trust = np.float32(standing_out(vector, int(counted.sum())))
+    vector = _standardised((cosines + turn[of_turn]) / 2, counted, measured)
+    trust = np.float32(standing_out(vector, count))
     found = {"vector": trust * vector}
     if has_context:
-        found["context"] = trust * _standardised(_context(partition, turn, counts > 0)[of_turn], counted)
+        found["context"] = trust * _standardised(_context(partition, turn, counts > 0)[of_turn], counted, measured)
     return found
 
 
@@ -255,8 +266,9 @@ def _scaled(scores: Floats, most: float) -> Floats:
     return scores / np.float32(top) if top > 0 else scores
 
 
-def _standardised(values: Floats, counted: Mask) -> Floats:
-    known = values[counted]
+def _standardised(values: Floats, counted: Mask, measured: Mask) -> Floats:
+    """In standard deviations from the mean of those `measured`; 0 where not `counted`. All of shape [p]."""
+    known = values[measured]
     if len(known) < 2:
         return np.zeros(len(values), np.float32)
     spread = float(known.std())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from loomflow.moments import to_micros
 from loomflow.records import Search
 from loomflow.words import query_terms
 
+from .corpus import Corpus
 from .keywords import Floats, Mask, score_items
 from .partition import Partition, VectorColumn
 from .parts import AGENT, Part
@@ -21,12 +22,23 @@ from .questions import asks_time, dates_in, named
 from .scoring import DAY_MICROS, FACT_WEIGHTS, WEIGHTS, Signals, relevance, score
 from .segments import session_digest
 from .subjects import NOBODY, About
-from .vectors import cosines, normalised
+from .vectors import Vector, normalised
 
 RESCORED: Final = 2
 """So many times the wanted number of neighbours is compared again with the question's exact vector."""
 
 MAX_PASSAGES: Final = 2_000
+
+
+class Nearness(Protocol):
+    """What says how near the passages of a partition are to a question: a `VectorColumn`, or a store's own answer."""
+
+    @property
+    def has_vector(self) -> Mask: ...
+
+    def cosines(self, query: Vector, /) -> NDArray[np.float32]: ...
+
+    def exact(self, query: Vector, passages: NDArray[np.integer[Any]], /) -> NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +86,11 @@ def names_there(partition: Partition, search: Search) -> frozenset[int] | None:
     return None if visible is None else frozenset(partition.of_passages("name")[visible].tolist())
 
 
-def by_words(partition: Partition, search: Search, hidden: Mask | None) -> Iterator[int]:
+def by_words(partition: Partition, search: Search, hidden: Mask | None, corpus: Corpus | None = None) -> Iterator[int]:
     """Row numbers of the items that have any of the words, best first; equals newest first."""
     if not search.words or not partition.size:
         return
-    scores = score_items(partition, search.words, _visible(partition, search))
+    scores = score_items(partition, search.words, _visible(partition, search), corpus)
     if hidden is not None:
         scores[hidden] = 0
     for places in _descending(scores, search.limit, scores > 0):
@@ -86,7 +98,7 @@ def by_words(partition: Partition, search: Search, hidden: Mask | None) -> Itera
 
 
 def by_vector(
-    partition: Partition, column: VectorColumn | None, search: Search, hidden: Mask | None
+    partition: Partition, column: Nearness | None, search: Search, hidden: Mask | None
 ) -> Iterator[tuple[int, float]]:
     """Row numbers and cosines of the items with a vector, nearest first; equals newest first.
 
@@ -95,7 +107,7 @@ def by_vector(
     query = None if search.query.vector is None else normalised(search.query.vector)
     if column is None or query is None or not partition.size:
         return
-    near = np.where(column.inverse > 0, cosines(query, column.codes, column.inverse), -np.inf)
+    near = np.where(column.has_vector, column.cosines(query), -np.inf)
     begins = partition.first[:-1].astype(np.intp)
     best = np.maximum.reduceat(near, begins).astype(np.float32)
     if hidden is not None:
@@ -107,27 +119,26 @@ def by_vector(
 
 
 def _exact(
-    partition: Partition, column: VectorColumn, query: NDArray[np.float32], places: NDArray[np.intp]
+    partition: Partition, column: Nearness, query: NDArray[np.float32], places: NDArray[np.intp]
 ) -> NDArray[np.float32]:
     """The cosines of items, at `places`, with the question's vector as it is: each of its nearest passage."""
     begins, ends = partition.first[places], partition.first[places + 1]
     sizes = ends - begins
     starts = np.cumsum(sizes) - sizes
     of_items = np.repeat(begins - starts, sizes) + np.arange(int(sizes.sum()), dtype=np.int32)
-    near = np.vecdot(column.codes[of_items].astype(np.float32), query) * column.inverse[of_items]
-    near[column.inverse[of_items] == 0] = -1
-    return np.clip(np.maximum.reduceat(near, starts), -1, 1)
+    return np.clip(np.maximum.reduceat(column.exact(query, of_items), starts), -1, 1)
 
 
 def passages(
     partition: Partition,
-    column: VectorColumn | None,
+    column: Nearness | None,
     search: Search,
     hidden: Mask | None,
     now: datetime,
     *,
     are_facts: bool,
     about: About = NOBODY,
+    corpus: Corpus | None = None,
 ) -> Iterator[list[Hit]]:
     """Passages best first, in batches of at least `search.chars` characters.
 
@@ -135,22 +146,24 @@ def passages(
         partition, column, search, hidden, now: what to search for, and in what.
         are_facts: of facts, or of what was said.
         about: of facts, whom the question is about.
+        corpus: what the partition is a part of; None if it is the whole.
     """
     if not partition.size:
         return
     query = None if search.query.vector is None else normalised(search.query.vector)
-    near = None if column is None or query is None else cosines(query, column.codes, column.inverse)
+    near = None if column is None or query is None else column.cosines(query)
     found = score(
         partition,
         FACT_WEIGHTS if are_facts else WEIGHTS,
         words=query_terms(search.text) if are_facts else search.words,
         cosines=near,
-        has_vector=None if column is None or near is None else column.inverse > 0,
+        has_vector=None if column is None or near is None else column.has_vector,
         speakers=() if are_facts else _speakers(partition, search),
         about=about,
         asks_time=asks_time(search.text),
         dates=dates_in(search.text, now),
         visible=_visible(partition, search),
+        corpus=corpus,
     )
     ranked = relevance(found.score)
     fading = ranked * _decays(partition, search.half_life_days, now)
