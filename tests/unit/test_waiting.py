@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from loomflow import Agent, ConfigError, EchoModel, Episode, Fact, LoomflowError, Memory, StoreError, Tuning
-from loomflow.stores import connections
+from loomflow.stores import sqlite_connections
 
 
 @pytest.mark.parametrize("number", [0.0, float("nan"), float("inf")])
@@ -41,7 +41,7 @@ def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             await memory.remember(Episode("Hello", "Hi", session_id="s"))
 
     asyncio.run(fill())
-    monkeypatch.setattr(connections, "BUSY_TIMEOUT_MS", 1_000)
+    monkeypatch.setattr(sqlite_connections, "BUSY_TIMEOUT_MS", 1_000)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     yield path

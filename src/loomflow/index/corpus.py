@@ -28,12 +28,14 @@ class Corpus:
         items: how many there are.
         having: how many of them have a term, by term.
         is_sample: which items of the partition are the sample, shape [m].
-        session_lengths: how many telling terms each session of the partition has in all, shape [s].
+        session_items: how many items each session of the partition has in all, shape [s].
+        session_lengths: how many telling terms each of them has in all, shape [s].
     """
 
     items: int
     having: Mapping[str, int]
     is_sample: Mask
+    session_items: NDArray[np.integer[Any]]
     session_lengths: Floats
 
     @property
@@ -51,7 +53,7 @@ class Corpus:
         Whoever picks items comes upon a session as often as it has items. Where each session that was come upon counts
         1 / (its items), the mean is therefore sessions / items.
         """
-        _, sizes = np.unique(partition.sessions[self.is_sample], return_counts=True)
+        sizes = self.session_items[np.unique(partition.sessions[self.is_sample])]
         return max(self.items * float((1 / sizes).mean()), 1.0) if len(sizes) else 1.0
 
     def stand_for(self, term: str, having: int) -> float:

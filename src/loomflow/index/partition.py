@@ -181,6 +181,11 @@ class Partition:
         return self._first.values
 
     @property
+    def session_digests(self) -> list[int]:
+        """The digest of each session's id, in the order in which they are counted."""
+        return list(self._session_places)
+
+    @property
     def session_count(self) -> int:
         return len(self._session_places)
 

@@ -216,6 +216,36 @@ def only(segment: Segment, wanted: NDArray[np.bool_]) -> Segment:
     )  # fmt: skip
 
 
+def split(segment: Segment) -> list[Segment]:
+    """A segment for each item, so that `merge` of any of them, in order, is their index."""
+    item_of = np.repeat(np.arange(len(segment.numbers)), np.diff(segment.first))[segment.ids]
+    order = np.argsort(item_of, kind="stable")  # within an item, by key and passage as before
+    keys = np.repeat(segment.keys, np.diff(segment.offsets))[order]
+    ids, counts = segment.ids[order], segment.counts[order]
+    ends = np.cumsum(np.bincount(item_of, minlength=len(segment.numbers)))
+    return [
+        _one_item(segment, place, keys[begin:end], ids[begin:end], counts[begin:end])
+        for place, (begin, end) in enumerate(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
+    ]
+
+
+def _one_item(segment: Segment, place: int, keys: NDArray[Any], ids: NDArray[Any], counts: NDArray[Any]) -> Segment:
+    first, last = segment.first[place : place + 2].tolist()
+    distinct, begins = np.unique(keys, return_index=True)
+    of_passages: list[int] = segment.name[first:last].tolist()
+    names = dict.fromkeys(one for one in of_passages if one != NO_NAME)
+    places = {name: at for at, name in enumerate(names)} | {NO_NAME: NO_NAME}
+    return Segment(
+        numbers=segment.numbers[place : place + 1], sessions=segment.sessions[place : place + 1],
+        times=segment.times[place : place + 1], first=np.array([0, last - first], np.int32),
+        start=segment.start[first:last], end=segment.end[first:last], length=segment.length[first:last],
+        name=np.array([places[name] for name in of_passages], np.int32), keys=distinct,
+        offsets=np.append(begins, len(keys)).astype(np.int32), ids=ids - first, counts=counts,
+        side=segment.side[first:last], flags=segment.flags[first:last],
+        names=tuple(segment.names[name] for name in names),
+    )  # fmt: skip
+
+
 def digest(term: str) -> int:
     """A term as 32 bits: of 50,000 terms, the chance that a given other one shares the digest is 1 in 86,000."""
     return crc32(term.encode())

@@ -57,6 +57,11 @@ class PostgresDatabase:
     def run(self, query: str, values: Mapping[str, Any] = {}, /) -> Rows:
         return self.connection.cursor(binary=True).execute(SQL[query].encode(), values)
 
+    def run_sized(self, query: str, dimensions: int, values: Mapping[str, Any]) -> Rows:
+        """Run a named query about vectors of so many dimensions, which stand in it as `$DIMENSIONS`."""
+        text = SQL[query].replace("$DIMENSIONS", str(dimensions))
+        return self.connection.cursor(binary=True).execute(text.encode(), values)
+
 
 def user_key(user: str | None) -> str:
     """A user's id, or its digest if it is too long for an index; '' for the anonymous scope."""

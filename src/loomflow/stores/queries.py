@@ -13,9 +13,11 @@ _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 @cache
 def queries(dialect: str) -> dict[str, str]:
     """The named queries of a dialect, by name. A query starts at its `-- name:` line."""
-    source = (HERE / "sql" / dialect / "queries.sql").read_text(encoding="utf-8")
-    parts = _NAME.split(source)[1:]
-    return {name: text.strip().rstrip(";") for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    found: dict[str, str] = {}
+    for path in sorted((HERE / "sql" / dialect).glob("*.sql")):
+        parts = _NAME.split(path.read_text(encoding="utf-8"))[1:]
+        found |= {name: text.strip().rstrip(";") for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    return found
 
 
 @cache

@@ -56,12 +56,13 @@ class RelationalStore(BaseStore):
     Args:
         connections: of the database.
         clock: source of the present moment.
+        searcher: how it is searched; None for partitions in memory.
     """
 
-    def __init__(self, connections: Connections, clock: Clock = system_clock) -> None:
+    def __init__(self, connections: Connections, clock: Clock = system_clock, searcher: Searcher | None = None) -> None:
         super().__init__(clock)
         self._connections = connections
-        self._searcher = Searcher()
+        self._searcher = searcher or Searcher()
 
     async def open(self) -> None:
         await self._connections.open()
@@ -302,35 +303,26 @@ class RelationalStore(BaseStore):
                     for id_, row in rows.items()
                     if row is not None and vectors.is_usable(embedded[id_].vector)
                 ]
-                self._replace_vectors(db, owner, kind, items)
-                due |= segments.add_vectors(db, owner, kind, items)
+                due |= self._searcher.replace_vectors(db, owner, kind, items)
             self._merge_later(user, owner, due=due)
 
         await self._connections.write(user, work)
-
-    def _replace_vectors(
-        self, db: Database, owner: Owner, kind: int, items: Sequence[tuple[int, int, Embedded]]
-    ) -> None:
-        """Take out the vectors that items have already from the embedders that they are given new ones of."""
-        for name in {embedded.embedder for _, _, embedded in items}:
-            embedder = segments.embedder_no(db, name)
-            numbers = {number for number, _, embedded in items if embedded.embedder == name}
-            numbers -= set(self._searcher.without_vectors(db, owner, kind, embedder))
-            if numbers:
-                segments.remove_vectors(db, owner, kind, embedder, numbers)
 
     async def _drop_vectors(self, user: str | None, but: str) -> None:
         def work(db: Database) -> None:
             owner, embedder = owners.hold(db, user), segments.embedder_no(db, but)
             if owner is not None:
-                segments.keep_only(db, owner, embedder)
+                self._searcher.keep_only(db, owner, embedder)
 
         await self._connections.write(user, work)
 
     def _merge_later(self, user: str | None, owner: Owner, *, due: bool) -> None:
-        """Merge a user's segments once this write is done: no caller waits for it."""
+        """Tend a user's index once this write is done: no caller waits for it."""
         if due:
-            self._connections.write_later(user, lambda db: segments.merge_small(db, owner))
+            self._connections.write_later(user, lambda db: self._tend(db, user, owner))
+
+    def _tend(self, db: Database, user: str | None, owner: Owner) -> None:
+        self._merge_later(user, owner, due=self._searcher.tend(db, owner))
 
     # Everything
 

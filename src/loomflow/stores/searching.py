@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from operator import itemgetter
@@ -15,9 +16,11 @@ import numpy as np
 
 from loomflow.index import search as searching
 from loomflow.index import vectors
+from loomflow.index.corpus import Corpus
 from loomflow.index.keywords import Mask
 from loomflow.index.partition import Partition, VectorColumn
 from loomflow.index.parts import AGENT
+from loomflow.index.search import Nearness
 from loomflow.index.subjects import NOBODY, About
 from loomflow.moments import to_micros
 from loomflow.records import Embedded, Item, Passage, Search
@@ -40,6 +43,15 @@ FACT_CHARS = 120
 Ranked = TypeVar("Ranked", int, tuple[int, float])
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a search looks at: a partition, how near its passages are, and what it is a part of, unless it is all."""
+
+    partition: Partition
+    near: Nearness | None
+    corpus: Corpus | None = None
+
+
 class Searcher:
     """Searches the partitions of users, within a transaction of the caller's. Safe to use from several threads."""
 
@@ -56,17 +68,17 @@ class Searcher:
     ) -> tuple[dict[int, Row], tuple[int, ...], tuple[tuple[int, float], ...]]:
         """The rows that a search finds by words and by vector, and both rankings."""
         wanted = _Wanted(db, kind, owner, search, now)
-        with self._opened(db, owner, kind) as partition:
-            column = self._query_column(db, owner, kind, partition, search.query)
+        with self._view(db, kind, owner, search) as view:
+            partition = view.partition
             hidden = self._hidden(db, kind, owner, partition, search)
             about = self._about(db, kind, owner, partition, search)
 
             def by_words(hidden: Mask | None) -> dict[int, None]:
-                ranked = searching.by_words(partition, search, hidden)
+                ranked = searching.by_words(partition, search, hidden, view.corpus)
                 return dict.fromkeys(wanted.first(search.limit, ranked, lambda number: number))
 
             def by_vector(hidden: Mask | None) -> dict[int, float]:
-                ranked = searching.by_vector(partition, column, search, hidden)
+                ranked = searching.by_vector(partition, view.near, search, hidden)
                 return dict(wanted.first(search.limit, ranked, itemgetter(0)))
 
             lexical, near = by_words(hidden), by_vector(hidden)
@@ -84,12 +96,12 @@ class Searcher:
         wanted = _Wanted(db, kind, owner, search, now)
         found: list[tuple[searching.Hit, Row]] = []
         chars = 0
-        with self._opened(db, owner, kind) as partition:
-            column = self._query_column(db, owner, kind, partition, search.query)
+        with self._view(db, kind, owner, search) as view:
+            partition = view.partition
             hidden = self._hidden(db, kind, owner, partition, search)
             for hits in searching.passages(
-                partition, column, search, hidden, search.at or now, are_facts=kind == FACT,
-                about=self._about(db, kind, owner, partition, search),
+                partition, view.near, search, hidden, search.at or now, are_facts=kind == FACT,
+                about=self._about(db, kind, owner, partition, search), corpus=view.corpus,
             ):  # fmt: skip
                 wanted.check([hit.number for hit in hits])
                 for hit in hits:
@@ -115,6 +127,12 @@ class Searcher:
         ids = {"owner": owner, "ids": json.dumps(sorted(search.without_ids))}
         numbers = [number for (number,) in db.run("episode_numbers", ids)] if search.without_ids else []
         return searching.hidden_items(partition, search, numbers)
+
+    @contextmanager
+    def _view(self, db: Database, kind: int, owner: Owner, search: Search) -> Generator[View]:
+        """What a search for facts or episodes of a user looks at."""
+        with self._opened(db, owner, kind) as partition:
+            yield View(partition, self._query_column(db, owner, kind, partition, search.query))
 
     def _opened(self, db: Database, owner: Owner, kind: int) -> AbstractContextManager[Partition]:
         (epoch,) = db.run("epoch", {"owner": owner}).fetchone()
@@ -161,6 +179,35 @@ class Searcher:
         with self._opened(db, owner, kind) as partition:
             column = self._column(db, owner, kind, partition, embedder, dimensions)
             return searching.missing_vectors(partition, column).tolist()
+
+    def replace_vectors(
+        self, db: Database, owner: Owner, kind: int, items: Sequence[tuple[int, int, Embedded]]
+    ) -> bool:
+        """Write vectors of items: number, passages, vectors, instead of those that they have of the same embedders.
+
+        Returns:
+            Whether it is time to merge.
+        """
+        for name in {embedded.embedder for _, _, embedded in items}:
+            embedder = segments.embedder_no(db, name)
+            numbers = {number for number, _, embedded in items if embedded.embedder == name}
+            numbers -= set(self.without_vectors(db, owner, kind, embedder))
+            if numbers:
+                self.remove_vectors(db, owner, kind, embedder, numbers)
+        return segments.add_vectors(db, owner, kind, items)
+
+    def remove_vectors(self, db: Database, owner: Owner, kind: int, embedder: int, numbers: Collection[int]) -> None:
+        """Take out the vectors that items have of an embedder."""
+        segments.remove_vectors(db, owner, kind, embedder, numbers)
+
+    def keep_only(self, db: Database, owner: Owner, embedder: int) -> None:
+        """Take out the vectors of all other embedders."""
+        segments.keep_only(db, owner, embedder)
+
+    def tend(self, db: Database, owner: Owner) -> bool:
+        """Bring the index of a user into shape, some of it; whether there is more to do."""
+        segments.merge_small(db, owner)
+        return False
 
     def vectors_of(self, db: Database, owner: Owner, kind: int, number: int) -> list[Embedded]:
         """The vectors of a stored item, by every embedder that it has some of."""

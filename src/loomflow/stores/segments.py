@@ -123,13 +123,13 @@ def merge_small(db: Database, owner: Owner) -> None:
             begin = segments.due([items for _, items in sizes], LEVELS)
             if begin == len(sizes):
                 break
-            last = sizes[-1][0]
+            number = sizes[-1][0]
             parts = [data for _, data in db.run("segments_after", key | {"after": sizes[begin][0] - 1})]
             db.run("delete_segments_after", key | {"after": sizes[begin][0] - 1})
             merged = _merged(embedder, parts)
             for items, data in merged:
-                db.run("put_segment", key | {"no": last, "items": items, "data": data})
-                last += 1
+                db.run("put_segment", key | {"no": number, "items": items, "data": data})
+                (number,) = db.run("next_segment", key).fetchone()
             if len(merged) > 1:  # of several dimensions: as few as they can be
                 break
 

@@ -13,8 +13,7 @@ CREATE TABLE users (
     next_turn     bigint  NOT NULL DEFAULT 0,
     block_floor   bigint  NOT NULL DEFAULT 0,      -- highest version of a deleted block: no version is given twice
     epoch         bigint  NOT NULL DEFAULT floor(random() * 1e15),  -- changes when segments change but by appending
-    index_version integer NOT NULL DEFAULT 0,      -- of another version: built anew on first use
-    indexed_to    bigint  NOT NULL DEFAULT 0       -- episodes up to this one are in the tables of large users
+    index_version integer NOT NULL DEFAULT 0       -- of another version: built anew on first use
 ) /* by user */;
 
 CREATE TABLE blocks (
@@ -106,6 +105,7 @@ CREATE INDEX facts_by_key ON facts (user_id, md5(subject_key), md5(predicate_key
 CREATE UNIQUE INDEX believed_facts ON facts (user_id, md5(id)) WHERE retired_at IS NULL;
 CREATE INDEX believed_aliases ON facts (user_id) WHERE retired_at IS NULL AND predicate_key = 'same as';
 
+CREATE SEQUENCE segment_numbers;                   -- never reused: what is indexed for large users refers to them
 -- kind 0: episodes, 1: facts. embedder_no 0: the keyword index.
 CREATE TABLE segments (
     user_id     text COLLATE "C" NOT NULL REFERENCES users ON DELETE CASCADE,
@@ -140,25 +140,42 @@ CREATE TABLE undistilled (
 ) /* by user */;
 CREATE INDEX undistilled_due ON undistilled (is_parked, due_at);
 
--- Large users only: passages by the server's full text, and by vector. A term begins with the user's key, so that the
--- index itself keeps users apart.
-CREATE TABLE passages (
+-- Large users only: what their segments of episodes say, an episode a row, so that the server can look for it. A term is
+-- its digest after the user's, so that the index itself keeps users apart.
+CREATE TABLE large_episodes (
     user_id    text COLLATE "C" NOT NULL,
-    episode_no bigint   NOT NULL,
-    place      smallint NOT NULL,
-    terms      tsvector NOT NULL,
-    PRIMARY KEY (user_id, episode_no, place),
+    episode_no bigint  NOT NULL,
+    session    bigint  NOT NULL,                   -- digest of the session's id
+    time       bigint  NOT NULL,
+    length     integer NOT NULL,                   -- telling terms
+    terms      tsvector,                           -- NULL: too many for one
+    segment    bytea   NOT NULL,
+    PRIMARY KEY (user_id, episode_no),
     FOREIGN KEY (user_id, episode_no) REFERENCES episodes ON DELETE CASCADE
 ) /* by user */;
-CREATE INDEX passages_by_term ON passages USING gin (terms);
+CREATE INDEX large_episodes_by_term ON large_episodes USING gin (terms) WITH (fastupdate = off);
+CREATE INDEX large_episodes_of_session ON large_episodes (user_id, session, episode_no) INCLUDE (length);
+CREATE INDEX large_episodes_without_terms ON large_episodes (user_id) WHERE terms IS NULL;
 
-CREATE TABLE vectors (
+-- The vectors of each embedder, the codes as they are. Those of one embedder and length get an index of their own when
+-- the first of them comes, see `stores/postgres_indexing.py`.
+CREATE TABLE large_vectors (
     user_id     text COLLATE "C" NOT NULL,
-    embedder_no integer  NOT NULL,
-    episode_no  bigint   NOT NULL,
-    place       smallint NOT NULL,
-    vector      halfvec  NOT NULL,
-    PRIMARY KEY (user_id, embedder_no, episode_no, place),
+    embedder_no integer NOT NULL,
+    dimensions  integer NOT NULL,
+    episode_no  bigint  NOT NULL,
+    place       integer NOT NULL,
+    vector      halfvec NOT NULL,
+    PRIMARY KEY (user_id, embedder_no, dimensions, episode_no, place),
     FOREIGN KEY (user_id, episode_no) REFERENCES episodes ON DELETE CASCADE
 ) /* by user */;
-ALTER TABLE vectors ALTER COLUMN vector SET STORAGE PLAIN;
+CREATE INDEX large_vectors_of_episode ON large_vectors (user_id, episode_no);
+ALTER TABLE large_vectors ALTER COLUMN vector SET STORAGE MAIN;
+
+-- Up to which segment the tables above have the user's episodes (embedder_no 0) or an embedder's vectors of them.
+CREATE TABLE large_up_to (
+    user_id     text COLLATE "C" NOT NULL REFERENCES users ON DELETE CASCADE,
+    embedder_no integer NOT NULL,
+    segment_no  bigint  NOT NULL,
+    PRIMARY KEY (user_id, embedder_no)
+) /* by user */;

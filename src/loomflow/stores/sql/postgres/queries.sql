@@ -33,6 +33,8 @@ UPDATE users SET epoch = epoch + 1 WHERE user_id = %(owner)s;
 -- name: outdate_index
 UPDATE users SET index_version = 0 WHERE user_id = %(owner)s;
 -- name: set_index_version
+WITH outdated AS (DELETE FROM large_episodes WHERE user_id = %(owner)s),
+     unread AS (DELETE FROM large_up_to WHERE user_id = %(owner)s AND embedder_no = 0)
 UPDATE users SET index_version = %(version)s, epoch = epoch + 1 WHERE user_id = %(owner)s;
 
 -- name: blocks
@@ -293,7 +295,7 @@ SELECT NOT EXISTS (SELECT 1 FROM blocks WHERE user_id = %(owner)s)
    AND (%(everything)s OR (SELECT block_floor = 0 FROM users WHERE user_id = %(owner)s));
 
 -- name: next_segment
-SELECT coalesce(max(no), 0) + 1 FROM segments WHERE user_id = %(owner)s AND kind = %(kind)s AND embedder_no = %(embedder_no)s;
+SELECT nextval('segment_numbers');
 -- name: put_segment
 INSERT INTO segments (user_id, kind, embedder_no, no, items, data)
 VALUES (%(owner)s, %(kind)s, %(embedder_no)s, %(no)s, %(items)s, %(data)s);
