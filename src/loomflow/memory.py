@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import cached_property, partial
 from itertools import islice
 from types import EllipsisType
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from .blocks import MAX_BLOCK_CHARS, Blocks
 from .checks import check_id, check_limit, check_text, check_user_id, utc_or_none
@@ -56,6 +56,9 @@ from .tracing import span
 from .transfer import Imported, export_user, import_user
 from .turns import messages_of, without_retries
 from .words import is_about_asker, says_something
+
+if TYPE_CHECKING:
+    from .stores.checking import CheckReport
 
 logger = logging.getLogger("loomflow")
 
@@ -455,6 +458,11 @@ class Memory(Blocks):
         await self._load()
         size = check_limit("batch", batch)
         return await reembed_user(self.store, self.embedder, user_id, size, progress, self._dimensions)
+
+    async def check(self, *, repair: bool = False) -> CheckReport:
+        """Look for damage, and with `repair` make indexes anew from the rows; see `loomflow.stores.checking`."""
+        await self._load()
+        return await importlib.import_module("loomflow.stores.checking").check_store(self.store, repair=repair)
 
 
 def _packed(

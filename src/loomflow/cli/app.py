@@ -15,6 +15,7 @@ import loomflow
 
 from . import transfer_commands
 from .chat import chat
+from .check import check
 from .demo_command import demo
 from .display import say
 from .distill import distill
@@ -85,7 +86,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(chat)
 app.command()(inject)
-for command in (retract, correct, merge, history, reembed, distill):
+for command in (retract, correct, merge, history, reembed, distill, check):
     transfer_commands.memory_app.command()(command)
 app.add_typer(transfer_commands.memory_app)
 

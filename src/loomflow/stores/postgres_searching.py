@@ -25,6 +25,7 @@ from loomflow.moments import to_micros
 from loomflow.records import Search
 
 from .database import Database, Owner
+from .postgres_checking import large_faults
 from .postgres_connections import PostgresDatabase
 from .postgres_indexing import index_some, signed, term_of, text_of
 from .searching import Searcher, View
@@ -82,6 +83,14 @@ class LargeSearcher(Searcher):
         if isinstance(db, PostgresDatabase):
             size = newest_dimensions(db, owner, EPISODE, embedder)
             db.run("keep_large_vectors", {"owner": owner, "embedder_no": embedder, "dimensions": size})
+
+    def faults(self, db: Database, owner: Owner) -> list[tuple[str, str]]:
+        return large_faults(db, str(owner)) if isinstance(db, PostgresDatabase) else []
+
+    def rebuild(self, db: Database, owner: Owner) -> None:
+        super().rebuild(db, owner)
+        if isinstance(db, PostgresDatabase):  # filled anew from the segments, as after writes
+            db.run("delete_large", {"owner": owner})
 
     @contextmanager
     def _view(self, db: Database, kind: int, owner: Owner, search: Search) -> Generator[View]:

@@ -64,6 +64,26 @@ class RelationalStore(BaseStore):
         self._connections = connections
         self._searcher = searcher or Searcher()
 
+    @property
+    def connections(self) -> Connections:
+        """Of the database, for what works on rows and segments as such: checks and copies."""
+        return self._connections
+
+    @property
+    def searcher(self) -> Searcher:
+        """How it is searched."""
+        return self._searcher
+
+    async def tend(self, user_id: str | None) -> None:
+        """Bring the index of a user into shape now, all of it: what else is done after writes."""
+
+        def work(db: Database) -> bool:
+            owner = owners.hold(db, user_id)
+            return owner is not None and self._searcher.tend(db, owner)
+
+        while await self._connections.write(user_id, work):
+            pass
+
     async def open(self) -> None:
         await self._connections.open()
 

@@ -209,6 +209,14 @@ class Searcher:
         segments.merge_small(db, owner)
         return False
 
+    def faults(self, db: Database, owner: Owner) -> list[tuple[str, str]]:
+        """What is wrong with what is kept of a user beside rows and segments: table, and what."""
+        return []
+
+    def rebuild(self, db: Database, owner: Owner) -> None:
+        """Make the index of a user, who is held, anew from the rows; vectors stay."""
+        segments.rebuild(db, owner)
+
     def vectors_of(self, db: Database, owner: Owner, kind: int, number: int) -> list[Embedded]:
         """The vectors of a stored item, by every embedder that it has some of."""
         found: list[Embedded] = []
