@@ -16,6 +16,7 @@ import loomflow
 from . import transfer_commands
 from .chat import chat
 from .check import check
+from .copy_command import copy
 from .demo_command import demo
 from .display import say
 from .distill import distill
@@ -86,7 +87,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(chat)
 app.command()(inject)
-for command in (retract, correct, merge, history, reembed, distill, check):
+for command in (retract, correct, merge, history, reembed, distill, check, copy):
     transfer_commands.memory_app.command()(command)
 app.add_typer(transfer_commands.memory_app)
 

@@ -6,7 +6,7 @@ Each backend has its dialect of the named queries in `sql/<dialect>/queries.sql`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import EllipsisType
 from typing import Any, Protocol, TypeVar
 
@@ -46,6 +46,10 @@ class Database(Protocol):
 
     def run(self, query: str, values: Mapping[str, Any] = {}, /) -> Rows:
         """Run a named query of the dialect."""
+        ...
+
+    def run_many(self, query: str, values: Sequence[Mapping[str, Any]], /) -> None:
+        """Run a named query that changes rows once for each of `values`."""
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -56,6 +56,9 @@ class PostgresDatabase:
 
     def run(self, query: str, values: Mapping[str, Any] = {}, /) -> Rows:
         return self.connection.cursor(binary=True).execute(SQL[query].encode(), values)
+
+    def run_many(self, query: str, values: Sequence[Mapping[str, Any]], /) -> None:
+        self.connection.cursor().executemany(SQL[query].encode(), values)
 
     def run_sized(self, query: str, dimensions: int, values: Mapping[str, Any]) -> Rows:
         """Run a named query about vectors of so many dimensions, which stand in it as `$DIMENSIONS`."""

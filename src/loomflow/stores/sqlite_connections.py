@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -39,6 +39,9 @@ class SQLiteDatabase:
 
     def run(self, query: str, values: Mapping[str, Any] = {}, /) -> sqlite3.Cursor:
         return self.connection.execute(SQL[query], values)
+
+    def run_many(self, query: str, values: Sequence[Mapping[str, Any]], /) -> None:
+        self.connection.executemany(SQL[query], values)
 
 
 class SQLiteThreads(Threads):
