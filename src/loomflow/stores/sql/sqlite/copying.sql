@@ -7,9 +7,9 @@ WHERE +user_no = :owner AND no IN (SELECT json_extract(value, '$[0]') FROM json_
 INSERT INTO episodes (user_no, no, id, session_id, turn, occurred_at, input, output, user_name, agent_name, metadata)
 VALUES (:owner, :no, :id, :session_id, :turn, :occurred_at, :input, :output, :user_name, :agent_name, :metadata);
 -- name: read_episode_messages
-SELECT episode_no, messages FROM episode_messages
-WHERE episode_no IN (SELECT e.no FROM json_each(:keys) JOIN episodes e ON e.no = json_extract(value, '$[0]') AND
-    e.user_no = :owner);
+SELECT m.episode_no, m.messages FROM episode_messages m
+WHERE m.episode_no IN (SELECT json_extract(value, '$[0]') FROM json_each(:keys))
+    AND (SELECT user_no FROM episodes WHERE no = m.episode_no) = :owner;
 -- name: write_episode_messages
 INSERT INTO episode_messages (episode_no, messages)
 VALUES (:episode_no, :messages);
