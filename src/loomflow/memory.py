@@ -10,7 +10,7 @@ import importlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -22,6 +22,7 @@ from .blocks import MAX_BLOCK_CHARS, Blocks
 from .checks import check_id, check_limit, check_text, check_user_id, utc_or_none
 from .embedders import check_embedder, resolve_embedder
 from .embedding import embed_items
+from .encryption import guard_of
 from .errors import ConfigError
 from .facts import Facts
 from .index.questions import without_names
@@ -112,6 +113,7 @@ class Memory(Blocks):
         max_block_chars: int = MAX_BLOCK_CHARS,
         single_valued: Iterable[str] = (),
         multi_valued: Iterable[str] = (),
+        encryption_key: str | bytes | Sequence[str | bytes] | None = None,
     ) -> Memory:
         """Make a memory at a URL or path. It opens on first use and creates the database if there is none.
 
@@ -124,13 +126,14 @@ class Memory(Blocks):
             max_block_chars: longest working block that may be written.
             single_valued, multi_valued: predicates that hold one value at a time, or gather values, where the list of
                 `loomflow.predicates` says otherwise or nothing.
+            encryption_key: a Fernet key, or several of which the first encrypts and all decrypt; text is plain if None.
 
         Raises:
             ConfigError: the URL or the embedder is of no known form, or a predicate stands in both lists.
         """
         location = locate(url)
         return cls(
-            partial(_store_at, location), embedder=embedder, max_block_chars=max_block_chars,
+            partial(_store_at, location, guard_of(encryption_key)), embedder=embedder, max_block_chars=max_block_chars,
             single_valued=single_valued, multi_valued=multi_valued,
         )  # fmt: skip
 
@@ -475,12 +478,12 @@ def _packed(
     return pack_all(found.blocks, ranked, count) if budget is None else pack_budget(found.blocks, ranked, budget, count)
 
 
-def _store_at(location: Location) -> Store:
+def _store_at(location: Location, guard: Any) -> Store:
     """The store at a place; its module is loaded here, with all that it needs."""
     if location.kind != "postgresql":
-        return importlib.import_module("loomflow.stores.sqlite").SQLiteStore(location.path)
+        return importlib.import_module("loomflow.stores.sqlite").SQLiteStore(location.path, guard=guard)
     try:
         postgres = importlib.import_module("loomflow.stores.postgres")
     except ImportError as error:
         raise ConfigError("memory postgresql://... needs another package: pip install 'loomflow[postgres]'") from error
-    return postgres.PostgresStore(location.url)
+    return postgres.PostgresStore(location.url, guard=guard)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loomflow.encryption import keys_from
 from loomflow.locations import without_password
 
 from .display import counted, one_line, say, say_json, tell
@@ -27,6 +28,13 @@ def copy(
     destination: Annotated[
         str, typer.Argument(metavar="DESTINATION", help="Where to: an empty database, or none yet.", show_default=False)
     ],
+    src_key_env: Annotated[
+        str | None, typer.Option("--src-key-env", metavar="NAME", help="Variable with the source's encryption key.")
+    ] = None,
+    dst_key_env: Annotated[
+        str | None,
+        typer.Option("--dst-key-env", metavar="NAME", help="Variable with the key to encrypt the copy with."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Copy a whole memory to another database: SQLite or PostgreSQL, either way. Nothing is embedded again.
@@ -34,12 +42,15 @@ def copy(
     Nothing may write to either meanwhile. It may be stopped at any moment, and the same command goes on. In the end
     both sides are read and compared.
     """
-    opened = existing_memory(source)
+    source_keys, copy_keys = (
+        None if name is None else keys_from(name, required=True) for name in (src_key_env, dst_key_env)
+    )
+    opened = existing_memory(source, keys=source_keys)
     stopping = Stopping()
 
     async def work() -> Copied:
         copy_memory = importlib.import_module("loomflow.stores.copying").copy_memory  # it needs much to load
-        async with opened, open_memory(destination, KEYWORD_ONLY) as into:
+        async with opened, open_memory(destination, KEYWORD_ONLY, copy_keys) as into:
             with counting_bar("copying") as progress:
                 return await copy_memory(opened.store, into.store, progress=progress)
 

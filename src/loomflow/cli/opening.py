@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 import loomflow
 from loomflow.embedders import check_embedder
+from loomflow.encryption import KEY_VARIABLE, keys_from
 from loomflow.errors import ConfigError, StoreError
 from loomflow.locations import locate
 
@@ -39,22 +41,23 @@ def read_embedder(name: str) -> str | None:
     return spec
 
 
-def open_memory(url: str, embedder: str) -> Memory:
-    """The memory at a URL, created if there is none, with the embedder of this name."""
-    return loomflow.Memory.open(url, embedder=read_embedder(embedder))
+def open_memory(url: str, embedder: str, keys: list[str] | EllipsisType | None = ...) -> Memory:
+    """The memory at a URL, created if there is none, with the embedder of this name; keys are those of the variable."""
+    keys = keys_from(KEY_VARIABLE) if keys is ... else keys
+    return loomflow.Memory.open(url, embedder=read_embedder(embedder), encryption_key=keys)
 
 
-def existing_memory(url: str, embedder: str = KEYWORD_ONLY) -> Memory:
+def existing_memory(url: str, embedder: str = KEYWORD_ONLY, keys: list[str] | EllipsisType | None = ...) -> Memory:
     """The memory at a URL, which is not created. Without an embedder where no vector matters: that opens faster.
 
     Raises:
         StoreError: there is none.
     """
-    spec = read_embedder(embedder)
+    read_embedder(embedder)
     path = locate(url).path
     if path is not None and not path.exists():
         raise StoreError(f"no memory at {path}")
-    return loomflow.Memory.open(url, embedder=spec)
+    return open_memory(url, embedder, keys)
 
 
 def choose_model(name: str | None, base_url: str | None = None) -> tuple[Any, str]:

@@ -18,6 +18,7 @@ import typer
 import loomflow
 from loomflow.embedders import resolve_embedder
 from loomflow.embedding import MAX_PASSAGES
+from loomflow.encryption import KEY_VARIABLE, keys_from
 from loomflow.errors import ConfigError, LoomflowError
 from loomflow.items import Forgotten
 from loomflow.passages import passages
@@ -89,7 +90,9 @@ def import_(
     async def work(advance: Callable[[int], None]) -> Imported:
         inner = resolve_embedder(spec)
         reporting = None if inner is None else _ReportingEmbedder(inner, advance)
-        async with loomflow.Memory.open(memory, embedder=reporting) as opened, _closing(inner):
+        keys = keys_from(KEY_VARIABLE)
+        into_memory = loomflow.Memory.open(memory, embedder=reporting, encryption_key=keys)
+        async with into_memory as opened, _closing(inner):
             return await opened.import_(data, user_id=into)
 
     with progress_bar("importing", _count_texts(data)) as advance, Refusals() as refusals:

@@ -12,14 +12,28 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from .database import Scope, Work
+from loomflow.errors import StoreError
+
+from .database import Database, Scope, Work
 
 logger = logging.getLogger("loomflow")
 
 T = TypeVar("T")
 THREAD_NAME = "loomflow"
+
+
+class Guard(Protocol):
+    """Decides whether a database that was opened may be used, and how its texts are written."""
+
+    def admit(self, db: Database, where: str) -> None:
+        """Look at a database before anything else, in a write transaction; raises if it may not be used."""
+        ...
+
+    def wrap(self, db: Database) -> Database:
+        """The connection as work is given it."""
+        ...
 
 
 class Threads(ABC):
@@ -54,10 +68,14 @@ class Connections:
 
     Args:
         make_threads: starts the threads that own the connections.
+        where: what the database is called in errors.
+        guard: of a database that is encrypted; None refuses one that is.
     """
 
-    def __init__(self, make_threads: Callable[[], Threads]) -> None:
+    def __init__(self, make_threads: Callable[[], Threads], where: str, guard: Guard | None = None) -> None:
         self._make_threads = make_threads
+        self._where = where
+        self._guard = guard
         self._lock = threading.Lock()
         self._threads: Threads | None = None
         self._close: Callable[[], object] | None = None
@@ -78,7 +96,7 @@ class Connections:
     def write_later(self, scope: Scope, work: Work[object]) -> None:
         """Run `work` in a write transaction of its own after what is under way; nobody waits for it."""
         with self._lock:
-            done = None if self._threads is None else self._threads.submit(scope, work, writes=True)
+            done = None if self._threads is None else self._threads.submit(scope, self._guarded(work), writes=True)
         if done is not None:
             done.add_done_callback(_log_failure)
 
@@ -95,7 +113,11 @@ class Connections:
             await asyncio.to_thread(close)
 
     async def _run(self, scope: Scope, work: Work[T], *, writes: bool) -> T:
-        return await self._submitted(lambda threads: threads.submit(scope, work, writes=writes))
+        return await self._submitted(lambda threads: threads.submit(scope, self._guarded(work), writes=writes))
+
+    def _guarded(self, work: Work[T]) -> Work[T]:
+        guard = self._guard
+        return work if guard is None else lambda db: work(guard.wrap(db))
 
     async def _submitted(self, submit: Callable[[Threads], Future[T]]) -> T:
         while True:
@@ -119,8 +141,33 @@ class Connections:
             self._close = weakref.finalize(self, self._threads.close)
             self._opening = None
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
-            self._opening = self._threads.prepare()
+            self._opening = self._prepared(self._threads)
         return self._threads, self._opening
+
+    def _prepared(self, threads: Threads) -> Future[None]:
+        """The opening: the database is brought up to date, then looked at before anything is written."""
+        opening: Future[None] = Future()
+        guard, where = self._guard, self._where
+
+        def pass_on(done: Future[None], then: Callable[[], object]) -> None:
+            try:
+                done.result()
+                then()
+            except BaseException as error:
+                opening.set_exception(error)
+
+        def admit(db: Database) -> None:
+            if guard is not None:
+                guard.admit(db, where)
+            elif db.run("is_encrypted").fetchone()[0]:
+                raise StoreError(f"{where} is encrypted; give its encryption_key")
+
+        def look(_: object = None) -> None:
+            looked = threads.submit(..., admit, writes=guard is not None)
+            looked.add_done_callback(lambda done: pass_on(done, lambda: opening.set_result(None)))
+
+        threads.prepare().add_done_callback(lambda done: pass_on(done, look))
+        return opening
 
 
 def _log_failure(done: Future[object]) -> None:

@@ -17,8 +17,6 @@ from .rows import fact_columns, fact_of
 from .searching import Searcher
 from .segments import FACT, Indexed
 
-_FILTER = ("id", "subject_key", "predicate_key", "object_key", "valid_at", "known_at")
-
 
 def carry_out(
     db: Database, searcher: Searcher, owner: Owner, user: str | None, script: FactScript[Result],
@@ -60,7 +58,7 @@ def _write_changes(
 
 def list_facts_rows(db: Database, owner: Owner) -> Rows:
     """The rows of all versions of all facts of a user, for `fact_of`."""
-    return db.run("list_facts", dict.fromkeys(_FILTER) | {"owner": owner, "history": True})
+    return db.run("facts_with_sources", {"owner": owner})
 
 
 def list_facts(db: Database, owner: Owner | None, user: str | None, which: FactFilter) -> list[Fact]:

@@ -7,7 +7,7 @@ from functools import partial
 from loomflow.ports import Clock
 
 from .base import system_clock
-from .connections import Connections
+from .connections import Connections, Guard
 from .database import Database, Owner
 from .postgres_connections import PostgresThreads
 from .postgres_location import postgres_location
@@ -23,15 +23,18 @@ class PostgresStore(RelationalStore):
         clock: source of the present moment.
         partitions: into how many tables each table is split by the hash of the user, when they are created; None as it
             is.
+        guard: encrypts it, see `loomflow.stores.sealing.Sealing`; large users are searched in memory then.
 
     Raises:
         ConfigError: the URL has the wrong form.
     """
 
-    def __init__(self, url: str, clock: Clock = system_clock, *, partitions: int | None = None) -> None:
+    def __init__(
+        self, url: str, clock: Clock = system_clock, *, partitions: int | None = None, guard: Guard | None = None
+    ) -> None:
         self._location = postgres_location(url)
         self._being_indexed: set[Owner] = set()
-        connections = Connections(partial(PostgresThreads, self._location, partitions))
+        connections = Connections(partial(PostgresThreads, self._location, partitions), self._location.url, guard)
         super().__init__(connections, clock, LargeSearcher(self._location.exact_up_to, self._index_later))
 
     @property

@@ -234,7 +234,7 @@ class RelationalStore(BaseStore):
     async def _names(self, user: str | None, at: datetime | None) -> Names:
         def work(db: Database) -> Names:
             values = {"owner": owners.found(db, user), "at": to_micros(at)}
-            names = db.run("names" if at is None else "names_at", values).fetchall()
+            names = sorted(db.run("names" if at is None else "names_at", values))  # sealed ones come in another order
             same_as = db.run("aliases" if at is None else "aliases_at", values)
             users, agents = (tuple(name for name, is_agent in names if is_agent == kind) for kind in (0, 1))
             return Names(users, agents, dict(same_as))

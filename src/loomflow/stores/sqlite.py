@@ -9,7 +9,7 @@ from pathlib import Path
 from loomflow.ports import Clock
 
 from .base import system_clock
-from .connections import Connections
+from .connections import Connections, Guard
 from .relational import RelationalStore
 from .sqlite_connections import SQLiteThreads
 
@@ -20,11 +20,14 @@ class SQLiteStore(RelationalStore):
     Args:
         path: the file; created if missing, its folder is not. None keeps everything in memory.
         clock: source of the present moment.
+        guard: encrypts it, see `loomflow.stores.sealing.Sealing`.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, clock: Clock = system_clock) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | None, clock: Clock = system_clock, *, guard: Guard | None = None
+    ) -> None:
         self.path = None if path is None else Path(path).expanduser()
-        super().__init__(Connections(partial(SQLiteThreads, self.path)), clock)
+        super().__init__(Connections(partial(SQLiteThreads, self.path), self.url, guard), clock)
 
     @property
     def url(self) -> str:
