@@ -20,7 +20,7 @@ from loomflow import Agent, EchoModel, Episode, Fact, Memory, Tuning
 from .ledger import Ledger, kind_of
 
 LIMIT_MS = 50.0
-REFERENCE_MS = 12.0
+REFERENCE_MS = 6.5
 EPISODES, BATCH = 10_000, 500
 
 
