@@ -7,7 +7,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 # The oldest pydantic-ai that pyproject.toml allows; the contract tests run on it and on the newest.
 MINIMUM_PYDANTIC_AI := 2.64.0
 
-.PHONY: demo test check lint types imports unit unit-e2e unit-rest minimum bench clean
+.PHONY: demo test check lint types imports unit unit-e2e unit-rest minimum chaos bench clean
 
 demo: $(VENV)/.ready
 	@$(BIN)/loomflow demo
@@ -38,6 +38,10 @@ unit-rest:
 
 minimum: $(MINIMUM_VENV)/.ready
 	$(MINIMUM_VENV)/bin/python -m pytest tests/contract tests/e2e/test_wire.py
+
+# The long run of the tests of reliability, about ten minutes; `make test` has a short one.
+chaos: $(VENV)/.ready
+	LOOMFLOW_CHAOS=long $(BIN)/python -m pytest tests/chaos
 
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/latency.py --reference

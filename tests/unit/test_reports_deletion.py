@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from loomflow import Agent, ConfigError, EchoModel, Episode, Fact, Memory
+from loomflow.stores.relational import RelationalStore
 
 SECRET = "xylophonist"
 TABLES = ("users", "blocks", "episodes", "episode_messages", "open_runs", "facts", "segments", "names")
@@ -186,3 +187,20 @@ async def test_a_batch_that_cannot_be_written_is_not_written_in_part(memory: Mem
     stats = await memory.stats(user_id="u")
     assert (stats.blocks, stats.facts, stats.fact_versions, stats.episodes) == (1, 0, 0, 0)
     assert await memory.recall("good", user_id="u") == []
+
+
+@pytest.mark.parametrize("session", [None, "s"])
+async def test_what_is_forgotten_leaves_the_memory_of_the_process(tmp_path: Path, session: str | None) -> None:
+    """The index that was read for a search is dropped, and not kept until other users need its place."""
+    async with Memory.open(tmp_path / "memory.db", embedder=None) as memory:
+        for user in ("ana", "ben"):
+            await memory.remember(Episode("a quince", "", session_id="s", user_id=user, user_name="Quinn"))
+            assert await memory.recall("quince", user_id=user)
+        store = memory.store
+        assert isinstance(store, RelationalStore)
+        entries = store._searcher._partitions._entries
+        assert len(entries) == 2
+        await memory.forget(user_id="ana", session_id=session)
+        assert len(entries) == 1
+        assert len(await memory.recall("quince", user_id="ben")) == 1
+        assert await memory.recall("quince", user_id="ana") == []

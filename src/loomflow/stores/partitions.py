@@ -83,6 +83,12 @@ class Partitions:
         column.fill(partition.size)
         return column
 
+    def forget(self, owner: Owner) -> None:
+        """Drop what is in memory of a user."""
+        with self._lock:
+            for key in [key for key in self._entries if key[0] == owner]:
+                self._nbytes -= self._entries.pop(key).nbytes
+
     def clear(self) -> None:
         """Drop everything."""
         with self._lock:

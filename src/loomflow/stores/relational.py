@@ -352,10 +352,10 @@ class RelationalStore(BaseStore):
     ) -> Forgotten:  # fmt: skip
         everything = session is None and before is None
 
-        def work(db: Database) -> Forgotten:
+        def work(db: Database) -> tuple[Forgotten, Owner]:
             owner = owners.hold(db, user)
             if owner is None:
-                return Forgotten()
+                return Forgotten(), db.nobody
             values = {"owner": owner, "session_id": session, "before": to_micros(before)}
             touched: list[Fact] = []
             if everything:
@@ -372,9 +372,10 @@ class RelationalStore(BaseStore):
             if touched:
                 carry_out(db, self._searcher, owner, user, settle(touched), {})
             owners.drop_if_empty(db, owner, everything=everything)
-            return Forgotten(blocks=blocks, facts=facts, episodes=episodes)
+            return Forgotten(blocks=blocks, facts=facts, episodes=episodes), owner
 
-        forgotten = await self._connections.write(user, work)
+        forgotten, owner = await self._connections.write(user, work)
+        self._searcher.forget(owner)  # else the words of what is gone stay in this process for long
         if secure:
             await self._connections.erase_traces()
         return forgotten

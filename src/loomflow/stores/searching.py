@@ -63,6 +63,10 @@ class Searcher:
         """Drop what is in memory."""
         self._partitions.clear()
 
+    def forget(self, owner: Owner) -> None:
+        """Drop what is in memory of a user."""
+        self._partitions.forget(owner)
+
     def ranked(
         self, db: Database, kind: int, owner: Owner, search: Search, now: datetime
     ) -> tuple[dict[int, Row], tuple[int, ...], tuple[tuple[int, float], ...]]:
