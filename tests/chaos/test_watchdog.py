@@ -1,59 +1,23 @@
 """The event loop is not held up: a watchdog measures each turn of it while a memory of 10,000 episodes is used.
 
 What is measured is the CPU that the loop's own thread spends between two turns of a task, so that other threads and
-other programs do no harm. The limit is 50 ms on a machine that does `unit` in `REFERENCE_MS`, and in proportion on
+other programs do no harm. The limit is 50 ms on a machine of the reference, see `tests.watching`, and in proportion on
 slower ones; a faster one gets no less.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from loomflow import Agent, EchoModel, Episode, Fact, Memory, Tuning
+from tests.watching import on_this_machine, watched
 
 from .ledger import Ledger, kind_of
 
 LIMIT_MS = 50.0
-REFERENCE_MS = 6.5
 EPISODES, BATCH = 10_000, 500
-
-
-def unit() -> float:
-    """Milliseconds of CPU that a fixed piece of work in Python takes here: the least of several tries."""
-
-    def work() -> float:
-        start = time.thread_time()
-        counts: dict[str, int] = {}
-        for number in range(60_000):
-            word = str(number % 997)
-            counts[word] = counts.get(word, 0) + 1
-        return (time.thread_time() - start) * 1000
-
-    return min(work() for _ in range(5))
-
-
-@asynccontextmanager
-async def watched() -> AsyncGenerator[list[float]]:
-    """Milliseconds of CPU of each turn of the event loop in the block."""
-    turns: list[float] = []
-
-    async def watch() -> None:
-        while True:
-            before = time.thread_time()
-            await asyncio.sleep(0.001)
-            turns.append((time.thread_time() - before) * 1000)
-
-    gc.collect()  # what the test before left behind is none of this one's work
-    watching = asyncio.create_task(watch())
-    await asyncio.sleep(0)
-    yield turns
-    watching.cancel()
 
 
 TEXTS = [f"ferry number {n} to island {n % 97} at gate {n % 13}" for n in range(EPISODES)]
@@ -84,7 +48,7 @@ async def use(memory: Memory, budget: int | None) -> None:
 
 @pytest.mark.slow
 async def test_no_turn_of_the_event_loop_takes_long_at_ten_thousand_episodes(store_url: str, ledger: Ledger) -> None:
-    limit = LIMIT_MS * max(1.0, unit() / REFERENCE_MS)
+    limit = on_this_machine(LIMIT_MS)
     entry = ledger.entry(f"event loop at {EPISODES:,} episodes, {kind_of(store_url)}", "CPU of a turn of the loop")
     async with Memory.open(store_url) as memory:
         await Agent(model=EchoModel(), memory=memory).run("warm up", user_id="other")  # loads pydantic-ai
