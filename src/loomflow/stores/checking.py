@@ -171,8 +171,9 @@ def _user_faults(
             items, bad = items_of(db, owner, kind)
             counts.append(len(items) + len(bad))
             faults += [_rows_fault(table, bad, user, advice)] if bad else []
-            faults += _index_faults(db, owner, user, kind, items, is_current=version == VERSION and not bad)
-            if kind == EPISODE and not bad and _names(items) != set(_stored_names(db, owner)):
+            if version == VERSION and not bad:
+                faults += _index_faults(db, owner, user, kind, items)
+            if kind == EPISODE and not bad and _names(items) != _stored_names(db, owner):
                 faults.append(Fault("index", "names", "they are not those of the episodes", user))
         if version == VERSION:
             faults += [Fault("index", table, what, user) for table, what in store.searcher.faults(db, owner)]
@@ -189,13 +190,13 @@ def _rows_fault(table: str, bad: list[str], user: str | None, advice: str) -> Fa
 
 
 def _index_faults(
-    db: Database, owner: Owner, user: str | None, kind: int, items: dict[int, Episode | Fact], *, is_current: bool
+    db: Database, owner: Owner, user: str | None, kind: int, items: dict[int, Episode | Fact]
 ) -> list[Fault]:
-    """What is wrong with the index of a kind; words are looked at where it is of this version, and rows are whole."""
+    """What is wrong with the index of a kind, which is of this version, where the rows are whole."""
     faults: list[Fault] = []
-    if is_current and (words := index_checking.keywords_of(db, owner, kind, items)):
+    if words := index_checking.keywords_of(db, owner, kind, items):
         faults.append(Fault("index", f"keywords of {KINDS[kind]}", str(words), user))
-    if is_current and (coded := index_checking.vectors_of(db, owner, kind, _passages(items))):
+    if coded := index_checking.vectors_of(db, owner, kind, _passages(items)):
         faults.append(Fault("index", f"vectors of {KINDS[kind]}", str(coded), user))
     return faults
 
@@ -205,16 +206,15 @@ def _passages(items: dict[int, Episode | Fact]) -> dict[int, int]:
 
 
 def _names(episodes: dict[int, Episode | Fact]) -> set[tuple[str, bool]]:
-    pairs = [
+    return {
         (name, is_agent)
         for one in episodes.values() if isinstance(one, Episode)
-        for is_agent, name in enumerate((one.user_name, one.agent_name)) if name is not None
-    ]  # fmt: skip
-    return {(name, bool(is_agent)) for name, is_agent in pairs}
+        for name, is_agent in ((one.user_name, False), (one.agent_name, True)) if name is not None
+    }  # fmt: skip
 
 
-def _stored_names(db: Database, owner: Owner) -> list[tuple[str, bool]]:
-    return [(name, bool(is_agent)) for name, is_agent in db.run("names", {"owner": owner})]
+def _stored_names(db: Database, owner: Owner) -> set[tuple[str, bool]]:
+    return {(name, bool(is_agent)) for name, is_agent in db.run("names", {"owner": owner})}
 
 
 async def _repair(store: RelationalStore, faults: tuple[Fault, ...] | list[Fault]) -> list[Fault]:
@@ -268,7 +268,7 @@ async def _unembedded(store: RelationalStore) -> dict[str, int]:
     def work(db: Database) -> dict[str, int]:
         _, _, _, facts, _, episodes = db.run("counts", {"owner": None}).fetchone()
         found: dict[str, int] = {}
-        for number, name in db.run("embedder_names").fetchall():
+        for number, name in db.run("read_embedders").fetchall():
             embedded = segments.count_embedded(db, {"owner": None, "embedder_no": number})
             if 0 < embedded < facts + episodes:
                 found[name] = facts + episodes - embedded

@@ -12,7 +12,7 @@ from loomflow.records import Embedded, FactFilter, FactScript, Result
 from loomflow.words import normal_form
 
 from . import segments
-from .database import Database, Owner, Rows
+from .database import Database, Owner
 from .rows import fact_columns, fact_of
 from .searching import Searcher
 from .segments import FACT, Indexed
@@ -54,11 +54,6 @@ def _write_changes(
         if new is not None and new.vector is not None:
             known = [*(one for one in known if one.embedder != new.embedder), new]
         added[number] = Indexed(number, version, known)
-
-
-def list_facts_rows(db: Database, owner: Owner) -> Rows:
-    """The rows of all versions of all facts of a user, for `fact_of`."""
-    return db.run("facts_with_sources", {"owner": owner})
 
 
 def list_facts(db: Database, owner: Owner | None, user: str | None, which: FactFilter) -> list[Fact]:

@@ -83,7 +83,7 @@ def vectors_of(
         repair: take them out; the items are without a vector then, and the epoch has to be changed.
     """
     found = Disagreement()
-    known = {number for (number,) in db.run("embedder_numbers")}
+    known = {number for number, _ in db.run("read_embedders")}
     for of_kind, embedder in db.run("segment_groups", {"owner": owner}).fetchall():
         if of_kind == kind and embedder != KEYWORDS:
             for number, count in _sizes(db, owner, kind, embedder):

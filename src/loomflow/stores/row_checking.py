@@ -9,9 +9,8 @@ from typing import Any, Final
 from loomflow.items import Episode, Fact
 
 from .database import Database, Owner
-from .fact_rows import list_facts_rows
 from .rows import Row, block_of, episode_of, fact_of
-from .segments import EPISODE
+from .segments import EPISODE, KINDS
 
 DAMAGED: Final = (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError)
 """What decoding a damaged row raises."""
@@ -22,12 +21,12 @@ _FACT_TEXTS = ("id", "subject", "predicate", "object", "origin")
 
 def items_of(db: Database, owner: Owner, kind: int) -> tuple[dict[int, Episode | Fact], list[str]]:
     """A user's episodes, or all versions of their facts, by row number; and the ids of those that cannot be decoded."""
-    rows = db.run("all_episodes", {"owner": owner}) if kind == EPISODE else list_facts_rows(db, owner)
+    build, texts = (episode_of, _EPISODE_TEXTS) if kind == EPISODE else (fact_of, _FACT_TEXTS)
     items: dict[int, Episode | Fact] = {}
     bad: list[str] = []
-    for row in rows:
+    for row in db.run(f"all_{KINDS[kind]}", {"owner": owner}):
         try:
-            items[row[0]] = _episode(row) if kind == EPISODE else _fact(row)
+            items[row[0]] = _sound(build(row, None), texts)
         except DAMAGED:
             bad.append(str(row[1]))
     return items, bad
@@ -56,21 +55,13 @@ def _decodes(row: Row, decode: Callable[[Row], object]) -> bool:
     return True
 
 
-def _episode(row: Row) -> Episode:
-    episode = episode_of(row, None)
-    for name in _EPISODE_TEXTS:
-        _text(getattr(episode, name))
-    dict(episode.metadata)
-    return episode
-
-
-def _fact(row: Row) -> Fact:
-    fact = fact_of(row, None)
-    for name in _FACT_TEXTS:
-        _text(getattr(fact, name))
-    dict(fact.metadata)
-    float(fact.confidence)
-    return fact
+def _sound(item: Episode | Fact, texts: tuple[str, ...]) -> Episode | Fact:
+    for name in texts:
+        _text(getattr(item, name))
+    dict(item.metadata)
+    if isinstance(item, Fact):
+        float(item.confidence)
+    return item
 
 
 def _block(row: Row) -> None:

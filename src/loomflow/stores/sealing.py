@@ -34,7 +34,7 @@ SEALED: Final = frozenset({
 PLAIN: Final = frozenset({"same as"})
 """That a fact says that two subjects are one can be seen: an index is of these."""
 
-INSTEAD: Final = {"facts_told": "facts_with_sources"}
+INSTEAD: Final = {"facts_told": "all_facts"}
 """Queries that look into texts, and those that return at least the same rows without."""
 
 MARK: Final = "\x1f"

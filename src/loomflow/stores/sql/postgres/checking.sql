@@ -7,34 +7,24 @@ SELECT 'ok';  -- the server has no such check for everyone: what cannot be read 
 -- name: reindex
 SELECT 1;
 -- name: broken_references
-SELECT name, lost FROM (
-    SELECT 'blocks' AS name, count(*) AS lost FROM blocks c
-    WHERE NOT EXISTS (SELECT 1 FROM users WHERE user_id = c.user_id)
-    UNION ALL SELECT 'block_versions', count(*) FROM block_versions c
-    WHERE NOT EXISTS (SELECT 1 FROM users WHERE user_id = c.user_id)
-    UNION ALL SELECT 'episodes', count(*) FROM episodes c
-    WHERE NOT EXISTS (SELECT 1 FROM users WHERE user_id = c.user_id)
-    UNION ALL SELECT 'facts', count(*) FROM facts c
-    WHERE NOT EXISTS (SELECT 1 FROM users WHERE user_id = c.user_id)
-    UNION ALL SELECT 'open_runs', count(*) FROM open_runs c
-    WHERE NOT EXISTS (SELECT 1 FROM users WHERE user_id = c.user_id)
-    UNION ALL SELECT 'names', count(*) FROM names c
-    WHERE NOT EXISTS (SELECT 1 FROM users WHERE user_id = c.user_id)
-    UNION ALL SELECT 'segments', count(*) FROM segments c
-    WHERE NOT EXISTS (SELECT 1 FROM users WHERE user_id = c.user_id)
-    UNION ALL SELECT 'episode_messages', count(*) FROM episode_messages c
-    WHERE NOT EXISTS (SELECT 1 FROM episodes WHERE user_id = c.user_id AND no = c.episode_no)
-    UNION ALL SELECT 'undistilled', count(*) FROM undistilled c
-    WHERE NOT EXISTS (SELECT 1 FROM episodes WHERE user_id = c.user_id AND no = c.episode_no)) AS tables
-WHERE lost > 0 ORDER BY name COLLATE "C";
+SELECT name, count(*) FROM (
+    SELECT 'blocks' AS name, user_id FROM blocks
+    UNION ALL SELECT 'block_versions', user_id FROM block_versions
+    UNION ALL SELECT 'episodes', user_id FROM episodes
+    UNION ALL SELECT 'facts', user_id FROM facts
+    UNION ALL SELECT 'open_runs', user_id FROM open_runs
+    UNION ALL SELECT 'names', user_id FROM names
+    UNION ALL SELECT 'segments', user_id FROM segments) AS of_users
+WHERE NOT EXISTS (SELECT 1 FROM users WHERE user_id = of_users.user_id) GROUP BY name
+UNION ALL SELECT name, count(*) FROM (
+    SELECT 'episode_messages' AS name, user_id, episode_no FROM episode_messages
+    UNION ALL SELECT 'undistilled', user_id, episode_no FROM undistilled) AS of_episodes
+WHERE NOT EXISTS (SELECT 1 FROM episodes e WHERE e.user_id = of_episodes.user_id AND e.no = of_episodes.episode_no)
+GROUP BY name ORDER BY name;
 -- name: delete_lost_segments
 DELETE FROM segments c WHERE NOT EXISTS (SELECT 1 FROM users WHERE user_id = c.user_id);
 -- name: delete_lost_names
 DELETE FROM names c WHERE NOT EXISTS (SELECT 1 FROM users WHERE user_id = c.user_id);
--- name: embedder_numbers
-SELECT no FROM embedders;
--- name: embedder_names
-SELECT no, name FROM embedders ORDER BY no;
 -- name: user_messages
 SELECT e.id, m.messages FROM episode_messages m JOIN episodes e ON e.user_id = m.user_id AND e.no = m.episode_no
 WHERE e.user_id = %(owner)s;

@@ -340,17 +340,16 @@ SELECT no, id, session_id, occurred_at, input, output, user_name, agent_name, me
 FROM episodes WHERE user_id = %(owner)s ORDER BY no;
 -- name: all_facts
 SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
-       source_episode_id, metadata, origin, quote, told_at
+       source_episode_id, metadata, origin, quote, told_at, sources
 FROM facts WHERE user_id = %(owner)s ORDER BY no;
 
 -- name: names
-SELECT name, is_agent FROM names WHERE user_id = %(owner)s ORDER BY name;
+SELECT name, is_agent FROM names WHERE user_id = %(owner)s;
 -- name: names_at
 SELECT user_name AS name, false AS is_agent FROM episodes
 WHERE user_id = %(owner)s AND user_name IS NOT NULL AND occurred_at <= %(at)s
 UNION SELECT agent_name, true FROM episodes
-WHERE user_id = %(owner)s AND agent_name IS NOT NULL AND occurred_at <= %(at)s
-ORDER BY name;
+WHERE user_id = %(owner)s AND agent_name IS NOT NULL AND occurred_at <= %(at)s;
 -- name: user_names
 SELECT name FROM names WHERE user_id = %(owner)s AND NOT is_agent ORDER BY name;
 -- name: user_names_at

@@ -12,7 +12,3 @@ INSERT INTO encryption (wrapped_key) VALUES (%(wrapped)s);
 UPDATE encryption SET wrapped_key = %(wrapped)s;
 -- name: wrapped_key
 SELECT wrapped_key FROM encryption;
--- name: facts_with_sources
-SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
-       source_episode_id, metadata, origin, quote, told_at, sources
-FROM facts WHERE user_id = %(owner)s ORDER BY no;

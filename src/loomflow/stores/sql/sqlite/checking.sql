@@ -15,10 +15,6 @@ ORDER BY 1;
 DELETE FROM segments WHERE user_no NOT IN (SELECT no FROM users);
 -- name: delete_lost_names
 DELETE FROM names WHERE user_no NOT IN (SELECT no FROM users);
--- name: embedder_numbers
-SELECT no FROM embedders;
--- name: embedder_names
-SELECT no, name FROM embedders ORDER BY no;
 -- name: user_messages
 SELECT e.id, m.messages FROM episode_messages m JOIN episodes e ON e.no = m.episode_no WHERE e.user_no = :owner;
 -- name: user_open_runs

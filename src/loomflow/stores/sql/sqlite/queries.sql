@@ -322,17 +322,16 @@ SELECT no, id, session_id, occurred_at, input, output, user_name, agent_name, me
 FROM episodes WHERE user_no = :owner ORDER BY no;
 -- name: all_facts
 SELECT no, id, subject, predicate, object, valid_from, valid_until, recorded_at, retired_at, confidence,
-       source_episode_id, metadata, origin, quote, told_at
+       source_episode_id, metadata, origin, quote, told_at, sources
 FROM facts WHERE user_no = :owner ORDER BY no;
 
 -- name: names
-SELECT name, is_agent FROM names WHERE user_no = :owner ORDER BY name;
+SELECT name, is_agent FROM names WHERE user_no = :owner;
 -- name: names_at
 SELECT user_name AS name, 0 AS is_agent FROM episodes
 WHERE user_no = :owner AND user_name IS NOT NULL AND occurred_at <= :at
 UNION SELECT agent_name, 1 FROM episodes
-WHERE user_no = :owner AND agent_name IS NOT NULL AND occurred_at <= :at
-ORDER BY name;
+WHERE user_no = :owner AND agent_name IS NOT NULL AND occurred_at <= :at;
 -- name: user_names
 SELECT name FROM names WHERE user_no = :owner AND NOT is_agent ORDER BY name;
 -- name: user_names_at
