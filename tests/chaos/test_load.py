@@ -6,9 +6,9 @@ import asyncio
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
@@ -57,23 +57,15 @@ async def client(memory: Memory, name: str, seconds: float, done: list[tuple[str
 def threads_of(url: str, name: str, seconds: float) -> list[tuple[str, float]]:
     """What `THREADS` clients did, each in an event loop of its own, on one memory."""
     memory = Memory.open(url)
-    done: list[list[tuple[str, float]]] = [[] for _ in range(THREADS)]
-    failures: list[BaseException] = []
 
-    def work(place: int) -> None:
-        try:
-            asyncio.run(client(memory, f"{name}t{place}", seconds, done[place]))
-        except BaseException as error:
-            failures.append(error)
+    def work(place: int) -> list[tuple[str, float]]:
+        done: list[tuple[str, float]] = []
+        asyncio.run(client(memory, f"{name}t{place}", seconds, done))
+        return done
 
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(THREADS) as threads:
+        done = threads.map(work, range(THREADS))
     asyncio.run(memory.aclose())
-    if failures:
-        raise failures[0]
     return [one for of_thread in done for one in of_thread]
 
 

@@ -28,7 +28,6 @@ LEAST_OVERLAP = 0.9
 LEAST_FIRST = 0.95
 """And the best of it is the same for so many questions."""
 
-LARGE_TABLES = ("large_episodes", "large_vectors", "large_up_to")
 INDEXES = "SELECT indexname FROM pg_indexes WHERE schemaname = 'loomflow'"
 PLANS = {
     """SELECT episode_no FROM large_vectors
@@ -48,21 +47,15 @@ def large(url: str, exact_up_to: int = LARGE) -> str:
     return f"{url}{'&' if '?' in url else '?'}exact_up_to={exact_up_to}"
 
 
-async def asked(url: str, query: str, *values: Any) -> list[tuple[Any, ...]]:
+async def asked(url: str, query: str) -> list[tuple[Any, ...]]:
     async with await psycopg.AsyncConnection.connect(url) as connection:
-        return await (await connection.execute(sql.SQL(query), values)).fetchall()  # pyright: ignore[reportArgumentType]
+        return await (await connection.execute(sql.SQL(query))).fetchall()  # pyright: ignore[reportArgumentType]
 
 
-async def counted(url: str, table: str, user: str) -> int:
-    ((count,),) = await asked(url, f"SELECT count(*) FROM loomflow.{table} WHERE user_id = %s", user)
-    return count
-
-
-async def caught_up(memory: Memory, url: str, *users: str) -> None:
-    """Wait until the server's tables have all of some large users."""
+async def caught_up(memory: Memory, url: str, user: str) -> None:
+    """Wait until the server's tables have all of a large user."""
     for _ in range(2_400):
-        for user in users:
-            await memory.recall("catch up", user_id=user)
+        await memory.recall("catch up", user_id=user)
         if await asked(url, BEHIND) == [(0,)]:
             return
         await asyncio.sleep(0.05)

@@ -1,6 +1,6 @@
 """Several processes on one memory file: no lock errors, no lost updates, nothing acknowledged is lost to a kill.
 
-The module is also the program that the other processes run: `python test_reports_processes.py ROLE FILE [ARGUMENT]`.
+The module is also the program that the other processes run, with a role, a file and an argument.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
@@ -20,23 +20,18 @@ import pytest
 
 from loomflow import Agent, ConflictError, EchoModel, Episode, Fact, Memory, SchemaError, StoreError
 from loomflow.index.segments import from_bytes
+from tests.watching import watched
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[2]
+PROGRAM = "tests.unit.test_reports_processes"
 TIMEOUT = 60
 WRITES = 200
 THREADS, APPENDS = 8, 10
 
 
 # What the other processes do
-
-
-async def _watch(gaps: list[float]) -> None:
-    """Note what the thread of the event loop works while a task sleeps for a millisecond."""
-    while True:
-        before = time.thread_time()
-        await asyncio.sleep(0.001)
-        gaps.append(time.thread_time() - before)
 
 
 async def _read(memory: Memory, over: Callable[[], bool]) -> None:
@@ -47,28 +42,25 @@ async def _read(memory: Memory, over: Callable[[], bool]) -> None:
 
 
 async def _write_and_read(path: str, write: bool) -> None:
-    """Two readers, and a writer of `WRITES` episodes or a wait for the end of the input; prints the largest gap."""
+    """Two readers, and a writer of `WRITES` episodes or a wait for the end of the input; prints the longest turn."""
     ended = threading.Event()
-    gaps: list[float] = []
     async with Memory.open(path, embedder=None) as memory:
         await memory.working()
-        watching = asyncio.create_task(_watch(gaps))
-        readers = [asyncio.create_task(_read(memory, ended.is_set)) for _ in range(2)]
-        if write:
-            for number in range(WRITES):
-                await memory.remember(Episode(f"ferry {number}", "", session_id="s", user_id="ana"))
-        else:
-            await asyncio.to_thread(sys.stdin.read)
-        ended.set()
-        await asyncio.gather(*readers)
-        watching.cancel()
-    print(max(gaps))
+        async with watched() as turns:
+            readers = [asyncio.create_task(_read(memory, ended.is_set)) for _ in range(2)]
+            if write:
+                for number in range(WRITES):
+                    await memory.remember(Episode(f"ferry {number}", "", session_id="s", user_id="ana"))
+            else:
+                await asyncio.to_thread(sys.stdin.read)
+            ended.set()
+            await asyncio.gather(*readers)
+    print(max(turns))
 
 
 def _append(path: str, mark: str) -> None:
     """From `THREADS` threads, add lines to one block, `APPENDS` each; every other one by compare-and-set."""
     memory = Memory.open(path, embedder=None)
-    failures: list[BaseException] = []
 
     async def add(line: str, by_hand: bool) -> None:
         if not by_hand:
@@ -81,20 +73,13 @@ def _append(path: str, mark: str) -> None:
                 return
 
     def work(thread: int) -> None:
-        try:
-            for number in range(APPENDS):
-                asyncio.run(add(f"{mark}.{thread}.{number}", by_hand=number % 5 == 4))
-        except BaseException as error:
-            failures.append(error)
+        for number in range(APPENDS):
+            asyncio.run(add(f"{mark}.{thread}.{number}", by_hand=number % 5 == 4))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(THREADS) as threads:
+        done = threads.map(work, range(THREADS))
     asyncio.run(memory.aclose())
-    if failures:
-        raise failures[0]
+    list(done)  # raises what a thread raised
 
 
 async def _acknowledge(path: str, mark: str) -> None:
@@ -163,9 +148,9 @@ def path(tmp_path: Path) -> Path:
 @contextmanager
 def process(role: str, path: Path, argument: str = "") -> Generator[subprocess.Popen[str]]:
     """Another process that plays a role; it is gone when the block is left."""
-    command = [sys.executable, "-W", "error", __file__, role, str(path), argument]
+    command = [sys.executable, "-W", "error", "-m", PROGRAM, role, str(path), argument]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as started:
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as started:
         try:
             yield started
         finally:
@@ -194,11 +179,11 @@ def intact(path: Path) -> bool:
 
 async def test_a_writer_and_readers_in_two_processes_never_meet_a_lock(path: Path) -> None:
     with process("read", path) as reader, process("write", path) as writer:
-        gaps = [float(ended(writer)), float(ended(reader))]
+        turns = [float(ended(writer)), float(ended(reader))]
     async with Memory.open(path, embedder=None) as memory:
         said = [message.content for message in await memory.session_messages("s", user_id="ana")]
     assert said == [f"ferry {number}" for number in range(WRITES)]
-    assert max(gaps) < 0.2
+    assert max(turns) < 200
     assert intact(path)
 
 
